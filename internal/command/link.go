@@ -1,0 +1,235 @@
+package command
+
+// Unsettled is one entry of the unsettled map with which a client re-attaches a
+// receiving link (AMQP 2.6.13, [3.3]): it has seen this delivery.
+type Unsettled struct {
+	Incarnation Incarnation
+	Ref         DeliveryRef
+}
+
+// LinkOpen attaches a consumer (the broker's sending link) to an address, or
+// re-attaches it by (session, Name) after a failover. Answer: EffectLinkOpened with
+// *LinkOpened in Detail.
+type LinkOpen struct {
+	Conn    ConnID
+	Request uint64
+	// Link is the home's number for the link, unique within the connection, senders
+	// and consumers together; 1 and up.
+	Link uint32
+	// Session is set for links of resumable sessions, zero otherwise.
+	Session SessionID
+	Name    string
+	Address string
+	// Create: make the queue if it isn't there.
+	Create bool
+	// Presettled: the sender settles (snd-settle-mode settled): a message leaves the
+	// queue once its home reports it written (C13).
+	Presettled bool
+	// Resume: the client re-attaches with an unsettled map (which may be empty). Held
+	// deliveries that it doesn't name are sent whole, as first deliveries.
+	Resume    bool
+	Unsettled []Unsettled
+}
+
+// Kind implements Command.
+func (*LinkOpen) Kind() Kind { return KindLinkOpen }
+
+func (c *LinkOpen) append(dst []byte) []byte {
+	dst = appendUint(dst, uint64(c.Conn))
+	dst = appendUint(dst, c.Request)
+	dst = appendUint(dst, uint64(c.Link))
+	dst = append(dst, c.Session[:]...)
+	dst = appendString(dst, c.Name)
+	dst = appendString(dst, c.Address)
+	dst = appendBool(dst, c.Create)
+	dst = appendBool(dst, c.Presettled)
+	dst = appendBool(dst, c.Resume)
+	dst = appendUint(dst, uint64(len(c.Unsettled)))
+	for _, u := range c.Unsettled {
+		dst = appendUint(dst, uint64(u.Incarnation))
+		dst = appendUint(dst, u.Ref.Message)
+		dst = appendUint(dst, uint64(u.Ref.Attempt))
+	}
+	return dst
+}
+
+func (c *LinkOpen) decode(r *reader) {
+	c.Conn = ConnID(r.uint())
+	c.Request = r.uint()
+	c.Link = r.uint32()
+	r.fixed(c.Session[:])
+	c.Name = r.string()
+	c.Address = r.string()
+	c.Create = r.bool()
+	c.Presettled = r.bool()
+	c.Resume = r.bool()
+	n := r.count(3)
+	c.Unsettled = c.Unsettled[:0]
+	for range n {
+		u := Unsettled{Incarnation: Incarnation(r.uint())}
+		u.Ref = DeliveryRef{Message: r.uint(), Attempt: r.uint32()}
+		c.Unsettled = append(c.Unsettled, u)
+	}
+}
+
+// LinkEnd ends a consumer link by Detach or End. Unwritten deliveries return
+// untouched, enlisted ones stay until their transactions are decided, and the
+// others return, with first-acquirer cleared and the count left, when Closed; when
+// not Closed they stay with the link until they are settled or the session or
+// connection ends (amqp.md 0.7). No answer.
+type LinkEnd struct {
+	Conn      ConnID
+	Link      uint32
+	Closed    bool
+	Unwritten []DeliveryRef
+	Enlisted  []DeliveryRef
+}
+
+// Kind implements Command.
+func (*LinkEnd) Kind() Kind { return KindLinkEnd }
+
+func (c *LinkEnd) append(dst []byte) []byte {
+	dst = appendUint(dst, uint64(c.Conn))
+	dst = appendUint(dst, uint64(c.Link))
+	dst = appendBool(dst, c.Closed)
+	dst = appendRefs(dst, c.Unwritten)
+	return appendRefs(dst, c.Enlisted)
+}
+
+func (c *LinkEnd) decode(r *reader) {
+	c.Conn = ConnID(r.uint())
+	c.Link = r.uint32()
+	c.Closed = r.bool()
+	c.Unwritten = r.refs(c.Unwritten)
+	c.Enlisted = r.refs(c.Enlisted)
+}
+
+// SenderOpen attaches a producer (the broker's receiving link) to an address.
+// Answer: EffectSenderOpened with *SenderOpened in Detail.
+type SenderOpen struct {
+	Conn    ConnID
+	Request uint64
+	Link    uint32 // as in LinkOpen
+	// Session and Name key the numbers of a numbered link; Session is zero otherwise.
+	Session SessionID
+	Name    string
+	Address string
+	Create  bool
+	// Numbered: sends carry numbers that rise per link; state keeps the last and
+	// the outcomes other than accepted (C9 transport).
+	Numbered bool
+	// Held are the numbers that the client still holds unsettled when it
+	// re-attaches; the answer has the outcome of each.
+	Held []uint64
+}
+
+// Kind implements Command.
+func (*SenderOpen) Kind() Kind { return KindSenderOpen }
+
+func (c *SenderOpen) append(dst []byte) []byte {
+	dst = appendUint(dst, uint64(c.Conn))
+	dst = appendUint(dst, c.Request)
+	dst = appendUint(dst, uint64(c.Link))
+	dst = append(dst, c.Session[:]...)
+	dst = appendString(dst, c.Name)
+	dst = appendString(dst, c.Address)
+	dst = appendBool(dst, c.Create)
+	dst = appendBool(dst, c.Numbered)
+	return appendUints(dst, c.Held)
+}
+
+func (c *SenderOpen) decode(r *reader) {
+	c.Conn = ConnID(r.uint())
+	c.Request = r.uint()
+	c.Link = r.uint32()
+	r.fixed(c.Session[:])
+	c.Name = r.string()
+	c.Address = r.string()
+	c.Create = r.bool()
+	c.Numbered = r.bool()
+	c.Held = r.uints(c.Held)
+}
+
+// SenderEnd forgets a numbered link's numbers after Detach(closed). No answer.
+type SenderEnd struct {
+	Conn ConnID
+	Link uint32
+}
+
+// Kind implements Command.
+func (*SenderEnd) Kind() Kind { return KindSenderEnd }
+
+func (c *SenderEnd) append(dst []byte) []byte {
+	return appendUint(appendUint(dst, uint64(c.Conn)), uint64(c.Link))
+}
+
+func (c *SenderEnd) decode(r *reader) { c.Conn, c.Link = ConnID(r.uint()), r.uint32() }
+
+// Allow adds to a link's allowance [3.4]: what may be handed out to it. No answer
+// but the deliveries.
+type Allow struct {
+	Conn     ConnID
+	Link     uint32
+	Messages uint32
+	Bytes    uint64 // the last message may exceed it
+}
+
+// Kind implements Command.
+func (*Allow) Kind() Kind { return KindAllow }
+
+func (c *Allow) append(dst []byte) []byte {
+	dst = appendUint(dst, uint64(c.Conn))
+	dst = appendUint(dst, uint64(c.Link))
+	dst = appendUint(dst, uint64(c.Messages))
+	return appendUint(dst, c.Bytes)
+}
+
+func (c *Allow) decode(r *reader) {
+	c.Conn, c.Link, c.Messages, c.Bytes = ConnID(r.uint()), r.uint32(), r.uint32(), r.uint()
+}
+
+// Withdraw takes a link's whole allowance back and returns, untouched, what its
+// home had not written [3.4]. Answer: EffectWithdrawn.
+type Withdraw struct {
+	Conn      ConnID
+	Link      uint32
+	Request   uint64
+	Unwritten []DeliveryRef
+}
+
+// Kind implements Command.
+func (*Withdraw) Kind() Kind { return KindWithdraw }
+
+func (c *Withdraw) append(dst []byte) []byte {
+	dst = appendUint(dst, uint64(c.Conn))
+	dst = appendUint(dst, uint64(c.Link))
+	dst = appendUint(dst, c.Request)
+	return appendRefs(dst, c.Unwritten)
+}
+
+func (c *Withdraw) decode(r *reader) {
+	c.Conn, c.Link, c.Request = ConnID(r.uint()), r.uint32(), r.uint()
+	c.Unwritten = r.refs(c.Unwritten)
+}
+
+// appendUints writes rising numbers as differences.
+func appendUints(dst []byte, v []uint64) []byte {
+	dst = appendUint(dst, uint64(len(v)))
+	var last uint64
+	for _, n := range v {
+		dst = appendInt(dst, int64(n-last))
+		last = n
+	}
+	return dst
+}
+
+func (r *reader) uints(into []uint64) []uint64 {
+	n := r.count(1)
+	into = into[:0]
+	var last uint64
+	for range n {
+		last += uint64(r.int())
+		into = append(into, last)
+	}
+	return into
+}

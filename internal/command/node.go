@@ -1,0 +1,91 @@
+package command
+
+// NodeUp begins a life of a node [1.2]: its epoch is the entry's index, every
+// connection of its earlier epoch ends in the same step, and a repeated nonce gets
+// the same epoch. Only in system records. Answer: EffectNodeUp.
+type NodeUp struct {
+	Node  NodeID
+	Nonce [16]byte
+	// Level is the highest feature level that the node's binary knows [7.1].
+	Level uint32
+}
+
+// Kind implements Command.
+func (*NodeUp) Kind() Kind { return KindNodeUp }
+
+func (c *NodeUp) append(dst []byte) []byte {
+	dst = appendUint(dst, uint64(c.Node))
+	dst = append(dst, c.Nonce[:]...)
+	return appendUint(dst, uint64(c.Level))
+}
+
+func (c *NodeUp) decode(r *reader) {
+	c.Node = NodeID(r.uint())
+	r.fixed(c.Nonce[:])
+	c.Level = r.uint32()
+}
+
+// NodeDown ends the epoch that it names, and nothing if that isn't the node's
+// present one. Only in system records. Answer: EffectNodeDown to that node.
+type NodeDown struct {
+	Node  NodeID
+	Epoch Epoch
+}
+
+// Kind implements Command.
+func (*NodeDown) Kind() Kind { return KindNodeDown }
+
+func (c *NodeDown) append(dst []byte) []byte {
+	return appendUint(appendUint(dst, uint64(c.Node)), uint64(c.Epoch))
+}
+
+func (c *NodeDown) decode(r *reader) { c.Node, c.Epoch = NodeID(r.uint()), Epoch(r.uint()) }
+
+// Tick moves time on and lets due work and jobs proceed [4.2, 4.5]; the leader
+// proposes one when Machine.Next is due. Only in system records.
+type Tick struct{}
+
+// Kind implements Command.
+func (*Tick) Kind() Kind { return KindTick }
+
+func (*Tick) append(dst []byte) []byte { return dst }
+func (*Tick) decode(*reader)           {}
+
+// ClusterInit is the first command of a cluster's first entry: its identity [8.2].
+// Repeats change nothing.
+type ClusterInit struct {
+	Cluster [16]byte
+	History uint16
+}
+
+// Kind implements Command.
+func (*ClusterInit) Kind() Kind { return KindClusterInit }
+
+func (c *ClusterInit) append(dst []byte) []byte {
+	dst = append(dst, c.Cluster[:]...)
+	return appendUint(dst, uint64(c.History))
+}
+
+func (c *ClusterInit) decode(r *reader) {
+	r.fixed(c.Cluster[:])
+	c.History = uint16(r.uint32())
+}
+
+// Digest reports a node's running digest after entry Index, so that state can
+// compare [7.2]. Only in system records.
+type Digest struct {
+	Node  NodeID
+	Index uint64
+	Sum   uint64
+}
+
+// Kind implements Command.
+func (*Digest) Kind() Kind { return KindDigest }
+
+func (c *Digest) append(dst []byte) []byte {
+	dst = appendUint(dst, uint64(c.Node))
+	dst = appendUint(dst, c.Index)
+	return appendUint(dst, c.Sum)
+}
+
+func (c *Digest) decode(r *reader) { c.Node, c.Index, c.Sum = NodeID(r.uint()), r.uint(), r.uint() }
