@@ -1,0 +1,193 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrUsage is wrapped by every error of this package: what the operator wrote can't
+// be used. Commands answer it with exit status 2.
+var ErrUsage = errors.New("oncemq: wrong usage")
+
+// ServeFlags is what `oncemq serve` was given, as text.
+type ServeFlags struct {
+	Node       string
+	Data       string
+	Listen     string
+	PeerListen string // empty: this node's address in Peers, or DefaultPeerListen
+	Peers      string // empty: a lone node
+	Admin      string
+	Safety     string
+	Dev        bool
+}
+
+// The defaults of `oncemq serve`.
+const (
+	DefaultNode       = "1"
+	DefaultData       = "oncemq-data"
+	DefaultListen     = "127.0.0.1:5672"
+	DefaultPeerListen = "127.0.0.1:5673"
+	DefaultAdmin      = "127.0.0.1:8161"
+	DefaultSafety     = "on"
+)
+
+// Serve is the validated configuration of a node.
+type Serve struct {
+	// Node is this node's raft id, 1 and up, a key of Peers.
+	Node uint64
+	// Data is the data directory.
+	Data string
+	// Listen, PeerListen and Admin are loopback host:port addresses; port 0 means any.
+	Listen, PeerListen, Admin string
+	// Peers are the peer addresses of all nodes, this one included; one or three.
+	Peers map[uint64]string
+	// Dev allows what is fit for a developer's machine only: anonymous clients and
+	// profiling.
+	Dev bool
+	// SafetyOff answers before replication and fsync; it exists for the demo.
+	SafetyOff bool
+}
+
+// maxNode is the highest node id: it fits the 16 bits that log records give it.
+const maxNode = 1<<16 - 1
+
+// Parse validates f. Its error joins all faults found, one a line, and wraps ErrUsage.
+func (f ServeFlags) Parse() (Serve, error) {
+	s := Serve{Data: f.Data, Listen: f.Listen, PeerListen: f.PeerListen, Admin: f.Admin, Dev: f.Dev}
+	var faults []error
+	fault := func(flag, value, why, allowed string) {
+		faults = append(faults, Fault(flag, value, why, allowed))
+	}
+	node, err := strconv.ParseUint(f.Node, 10, 64)
+	if err != nil || node == 0 || node > maxNode {
+		fault("node", f.Node, "not a node id", "a whole number from 1 to 65535")
+	}
+	s.Node = node
+	if f.Data == "" {
+		fault("data", f.Data, "no directory", "the path of a directory that belongs to this node alone")
+	}
+	if !f.Dev {
+		fault("dev", "false", "users and TLS don't exist yet, so every client is anonymous",
+			"--dev, on loopback addresses, on a machine whose users may all use the broker")
+	}
+	switch f.Safety {
+	case "on":
+	case "off":
+		s.SafetyOff = true
+	default:
+		fault("safety", f.Safety, "not a setting", `"on", or "off" to see the demo's checker find what gets lost`)
+	}
+	faults = append(faults, s.parsePeers(f.Peers)...)
+	for _, a := range []struct{ flag, value string }{
+		{"listen", s.Listen}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
+	} {
+		if err := Loopback(a.flag, a.value); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	faults = append(faults, s.clashes()...)
+	if len(faults) > 0 {
+		return Serve{}, errors.Join(faults...)
+	}
+	return s, nil
+}
+
+// parsePeers reads "1=host:port,2=host:port,3=host:port", and finds PeerListen in it
+// where none was given.
+func (s *Serve) parsePeers(list string) (faults []error) {
+	const allowed = "1=ADDR,2=ADDR,3=ADDR: one node or three (five come later), this one included"
+	s.Peers = map[uint64]string{}
+	for item := range strings.SplitSeq(list, ",") {
+		if list == "" {
+			break
+		}
+		id, addr, ok := strings.Cut(item, "=")
+		node, err := strconv.ParseUint(id, 10, 64)
+		switch {
+		case !ok || err != nil || node == 0 || node > maxNode:
+			faults = append(faults, Fault("peers", list, fmt.Sprintf("%q isn't ID=ADDR", item), allowed))
+			continue
+		case s.Peers[node] != "":
+			faults = append(faults, Fault("peers", list, fmt.Sprintf("node %d is named twice", node), allowed))
+		case slices.Contains(slices.Collect(maps.Values(s.Peers)), addr):
+			faults = append(faults, Fault("peers", list, fmt.Sprintf("two nodes have the address %s", addr), "a different address for each node"))
+		}
+		if err := Loopback("peers", addr); err != nil {
+			faults = append(faults, err)
+		}
+		s.Peers[node] = addr
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	if list == "" {
+		if s.PeerListen == "" {
+			s.PeerListen = DefaultPeerListen
+		}
+		s.Peers[s.Node] = s.PeerListen
+		return nil
+	}
+	if n := len(s.Peers); n != 1 && n != 3 {
+		return []error{Fault("peers", list, fmt.Sprintf("%d nodes", n), allowed)}
+	}
+	own, ok := s.Peers[s.Node]
+	if !ok {
+		return []error{Fault("peers", list, fmt.Sprintf("node %d, which this is by --node, isn't among them", s.Node), allowed)}
+	}
+	if s.PeerListen == "" {
+		s.PeerListen = own
+	}
+	return nil
+}
+
+// clashes finds two listeners on one address.
+func (s *Serve) clashes() (faults []error) {
+	seen := map[string]string{}
+	for _, a := range []struct{ flag, value string }{
+		{"listen", s.Listen}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
+	} {
+		if _, port, err := net.SplitHostPort(a.value); err != nil || port == "0" {
+			continue
+		}
+		if other := seen[a.value]; other != "" {
+			faults = append(faults, Fault(a.flag, a.value, "--"+other+" has the same address", "an address of its own for each listener"))
+		}
+		seen[a.value] = a.flag
+	}
+	return faults
+}
+
+// Fault is the error for one wrong flag value. It wraps ErrUsage.
+func Fault(flag, value, why, allowed string) error {
+	return fmt.Errorf("%w: --%s %q: %s; allowed: %s", ErrUsage, flag, value, why, allowed)
+}
+
+// Loopback checks that addr is host:port with a loopback IP address (or "localhost").
+func Loopback(flag, addr string) error {
+	const allowed = "a loopback address such as 127.0.0.1:5672, until users and TLS exist"
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return Fault(flag, addr, "not host:port", allowed)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return Fault(flag, addr, fmt.Sprintf("port %q isn't a number from 0 to 65535", port), allowed)
+	} else if n == 0 && flag == "peers" {
+		return Fault(flag, addr, "the other nodes can't know a port chosen by the system", "a port from 1 to 65535")
+	}
+	if host == "localhost" {
+		return nil
+	}
+	ip := net.ParseIP(host)
+	if ip == nil {
+		return Fault(flag, addr, fmt.Sprintf("%q isn't an IP address", host), allowed)
+	}
+	if !ip.IsLoopback() {
+		return Fault(flag, addr, "others could reach it, and every client is anonymous", allowed)
+	}
+	return nil
+}

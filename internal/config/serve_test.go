@@ -1,0 +1,91 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+)
+
+func defaults() ServeFlags {
+	return ServeFlags{Node: DefaultNode, Data: DefaultData, Listen: DefaultListen, Admin: DefaultAdmin, Safety: DefaultSafety, Dev: true}
+}
+
+func TestServeDefaultsAreALoneNode(t *testing.T) {
+	s, err := defaults().Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[uint64]string{1: DefaultPeerListen}; !maps.Equal(s.Peers, want) || s.PeerListen != DefaultPeerListen || s.SafetyOff {
+		t.Fatalf("got %+v, want a lone node with peers %v", s, want)
+	}
+}
+
+func TestServeTakesPeerListenFromPeers(t *testing.T) {
+	f := defaults()
+	f.Node, f.Peers, f.Safety = "2", "1=127.0.0.1:7001,2=127.0.0.1:7002,3=[::1]:7003", "off"
+	s, err := f.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.PeerListen != "127.0.0.1:7002" || len(s.Peers) != 3 || !s.SafetyOff || s.Node != 2 {
+		t.Fatalf("got %+v", s)
+	}
+}
+
+// TestServeFaults: each fault names the flag, quotes the value, says why and what is allowed.
+func TestServeFaults(t *testing.T) {
+	three := "1=127.0.0.1:7001,2=127.0.0.1:7002,3=127.0.0.1:7003"
+	for _, tc := range []struct {
+		name  string
+		set   func(*ServeFlags)
+		wants []string
+	}{
+		{"node zero", func(f *ServeFlags) { f.Node = "0" }, []string{`--node "0"`, "1 to 65535"}},
+		{"node word", func(f *ServeFlags) { f.Node = "first" }, []string{`--node "first"`}},
+		{"node negative", func(f *ServeFlags) { f.Node = "-1" }, []string{`--node "-1"`}},
+		{"node huge", func(f *ServeFlags) { f.Node = "65536" }, []string{`--node "65536"`}},
+		{"no data", func(f *ServeFlags) { f.Data = "" }, []string{`--data ""`, "directory"}},
+		{"no dev", func(f *ServeFlags) { f.Dev = false }, []string{`--dev "false"`, "anonymous"}},
+		{"safety", func(f *ServeFlags) { f.Safety = "maybe" }, []string{`--safety "maybe"`, `"off"`}},
+		{"listen open", func(f *ServeFlags) { f.Listen = "0.0.0.0:5672" }, []string{`--listen "0.0.0.0:5672"`, "loopback"}},
+		{"listen all", func(f *ServeFlags) { f.Listen = ":5672" }, []string{`--listen ":5672"`, "loopback"}},
+		{"listen no port", func(f *ServeFlags) { f.Listen = "127.0.0.1" }, []string{`--listen "127.0.0.1"`, "host:port"}},
+		{"listen bad port", func(f *ServeFlags) { f.Listen = "127.0.0.1:70000" }, []string{`"70000"`}},
+		{"admin open", func(f *ServeFlags) { f.Admin = "10.0.0.1:8161" }, []string{`--admin "10.0.0.1:8161"`}},
+		{"admin name", func(f *ServeFlags) { f.Admin = "example.org:8161" }, []string{`"example.org"`}},
+		{"peer listen open", func(f *ServeFlags) { f.PeerListen = "[::]:5673" }, []string{`--peer-listen "[::]:5673"`}},
+		{"same address", func(f *ServeFlags) { f.Admin = f.Listen }, []string{`--admin "127.0.0.1:5672"`, "--listen"}},
+		{"peers not pairs", func(f *ServeFlags) { f.Peers = "127.0.0.1:7001" }, []string{"--peers", "ID=ADDR"}},
+		{"peers trailing comma", func(f *ServeFlags) { f.Peers = three + "," }, []string{`""`, "ID=ADDR"}},
+		{"peers twice", func(f *ServeFlags) { f.Peers = "1=127.0.0.1:1,1=127.0.0.1:2,3=127.0.0.1:3" }, []string{"node 1 is named twice"}},
+		{"peers same address", func(f *ServeFlags) { f.Peers = "1=127.0.0.1:1,2=127.0.0.1:1,3=127.0.0.1:3" }, []string{"two nodes have the address"}},
+		{"peers two", func(f *ServeFlags) { f.Peers = "1=127.0.0.1:1,2=127.0.0.1:2" }, []string{"2 nodes", "one node or three"}},
+		{"peers without us", func(f *ServeFlags) { f.Node, f.Peers = "4", three }, []string{"node 4"}},
+		{"peers open", func(f *ServeFlags) { f.Peers = strings.Replace(three, "3=127.0.0.1", "3=10.1.1.1", 1) }, []string{`--peers "10.1.1.1:7003"`}},
+		{"peers port zero", func(f *ServeFlags) { f.Peers = strings.Replace(three, "7003", "0", 1) }, []string{"can't know a port"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := defaults()
+			tc.set(&f)
+			_, err := f.Parse()
+			if !errors.Is(err, ErrUsage) {
+				t.Fatalf("got %v, want a usage error", err)
+			}
+			for _, want := range append(tc.wants, "allowed:") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\ndoesn't say %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestServeReportsAllFaultsAtOnce(t *testing.T) {
+	f := defaults()
+	f.Node, f.Data, f.Listen = "x", "", "nowhere"
+	_, err := f.Parse()
+	if n := strings.Count(err.Error(), "allowed:"); n != 3 {
+		t.Fatalf("%d faults in %v, want 3", n, err)
+	}
+}
