@@ -1,0 +1,19 @@
+// Package admin is the node's HTTP interface for operators and programs: status,
+// health, and queues, as JSON, on a loopback address.
+//
+//	GET    /api/v1/status             who leads, how far applied, safety
+//	GET    /livez                     200 unless only a restart helps
+//	GET    /readyz                    200 only with a leader, this node's epoch applied, and not lagging
+//	PUT    /api/v1/queues/NAME        make the queue: 201, or 200 where it was there
+//	GET    /api/v1/queues/NAME        depth and messages in flight
+//	DELETE /api/v1/queues/NAME        the queue and its messages
+//	POST   /api/v1/queues/NAME/purge  the messages that nobody holds
+//
+// Every answer is a JSON object; every error is {"error": "..."} with a 4xx or 5xx
+// status. With Config.Dev there is also /debug/pprof, and what Config.Routes adds.
+//
+// Invariants: it listens on loopback only, refuses requests whose Host isn't loopback
+// (a web page that re-binds its name) or that come from another site, and every
+// request ends within a time limit. It knows nothing of raft, storage or AMQP: what
+// it needs stands in Node, which package replica fulfils through cmd/oncemq.
+package admin
