@@ -1,0 +1,65 @@
+package frontend
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// Server is another node's client listener, for failover-server-list (amqp.md 1.2).
+type Server struct {
+	Host string
+	Port uint16
+}
+
+// Config is what the connections of a node share. A zero field stands for its default.
+type Config struct {
+	// ContainerID names this node in Open; Version stands in its properties.
+	ContainerID string
+	Version     string
+	// Dev lets the principal ANONYMOUS do everything; without it and without Access nobody may do anything.
+	Dev bool
+	// Access decides what Dev doesn't; nil denies.
+	Access func(principal string, right Right, address string) bool
+	// Servers are the other nodes; empty where they aren't known.
+	Servers []Server
+	// IdleTimeout is how long a client may be silent (default 40 s, of which half is announced: 20 s [1.5]).
+	IdleTimeout time.Duration
+	// OpenTimeout bounds the wait for ConnOpen to be applied (default 5 s).
+	OpenTimeout time.Duration
+	// TxIdle and TxTotal are the transaction time-outs (defaults 60 s and 15 min).
+	TxIdle, TxTotal time.Duration
+}
+
+// Node is what the connections of a node share. It is safe for concurrent use.
+type Node struct {
+	cfg     Config
+	log     Log
+	epoch   atomic.Uint64
+	counter atomic.Uint64 // of untagged transactions
+}
+
+// New makes a node's shared part. It starts nothing.
+func New(cfg Config, log Log) *Node {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&cfg.IdleTimeout, 40*time.Second)
+	def(&cfg.OpenTimeout, 5*time.Second)
+	def(&cfg.TxIdle, 60*time.Second)
+	def(&cfg.TxTotal, 15*time.Minute)
+	if cfg.ContainerID == "" {
+		cfg.ContainerID = "oncemq"
+	}
+	return &Node{cfg: cfg, log: log}
+}
+
+// EpochBegun tells the node's epoch, from which the ids of untagged transactions are made. Connections are made
+// afterwards.
+func (n *Node) EpochBegun(epoch command.Epoch) { n.epoch.Store(uint64(epoch)) }
+
+// Log is the log that the node's connections propose to.
+func (n *Node) Log() Log { return n.log }
