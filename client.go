@@ -1,0 +1,69 @@
+package oncemq
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Config is how a Client connects. The zero value is usable; Dial copies and validates it.
+type Config struct {
+	// TLS is for amqps:// addresses; nil: the system's roots and the host's name.
+	TLS *tls.Config
+	// Credentials; zero: SASL ANONYMOUS.
+	Credentials Credentials
+	// ClientID is the AMQP container-id; empty: a random one. Two processes must not share one. A process that
+	// starts anew under its former ClientID gets what its former life had reserved at once (C6).
+	ClientID string
+	// IdleTimeout is how long a node may be silent although nothing is due before it is given up (default 20 s).
+	IdleTimeout time.Duration
+	// Failover says how the client moves between addresses.
+	Failover Failover
+	// OnEvent is told what happens to the connection, in order, from one goroutine; it must not block. May be nil.
+	OnEvent func(Event)
+	// Logger gets what no caller is told, at levels Debug and Warn; nil: nothing is logged.
+	Logger *slog.Logger
+	// DialContext replaces net.Dialer.DialContext, for proxies and tests; addr is host:port. TLS goes on top of it.
+	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Credentials are for SASL PLAIN.
+type Credentials struct {
+	// User and Password as the broker knows them; no User: ANONYMOUS.
+	User, Password string
+}
+
+// Failover says how a client moves between its addresses. A dial that fails tries the next address at once; after a whole
+// round the client waits, doubling from MinBackoff to MaxBackoff, jittered.
+type Failover struct {
+	// Shuffle begins at a random address instead of the first and goes on in random order.
+	Shuffle bool
+	// MinBackoff and MaxBackoff bound the waits (defaults 20 ms and 5 s).
+	MinBackoff, MaxBackoff time.Duration
+	// MaxElapsed is after how long without a connection the client gives up and closes; 0: never.
+	MaxElapsed time.Duration
+	// ConnectTimeout bounds one dial with its TLS handshake (default 2 s).
+	ConnectTimeout time.Duration
+	// Silence is after how long without a byte, while an answer is due, a node is given up and another takes over (default 2 s, the
+	// contract's; nodes send a sign of life every 500 ms).
+	Silence time.Duration
+}
+
+// Client is a connection to a cluster that moves between nodes. It is safe for concurrent use.
+type Client struct{}
+
+// Dial connects to the first of the addresses that answers: "amqp://mq1:5672,mq2:5672,mq3:5672", or amqps:// with TLS; ports default to
+// 5672 and 5671. It tries them all until ctx ends. cfg may be nil. An answer that no other node would give differently, such as wrong credentials, ends it at once.
+func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) { panic("skeleton") }
+
+// ClientID is the container-id in use.
+func (c *Client) ClientID() string { panic("skeleton") }
+
+// Addr is the address of the node that the client is connected to, empty while there is none.
+func (c *Client) Addr() string { panic("skeleton") }
+
+// Close ends all sessions, closes the connection and waits until all goroutines are gone; when ctx ends first, the socket is closed without
+// the exchange. Operations under way end with ErrClosed or, where that isn't known, ErrOutcomeUnknown.
+func (c *Client) Close(ctx context.Context) error { panic("skeleton") }

@@ -1,0 +1,88 @@
+package oncemq
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What calls of this package end with, besides a context's error and *Error.
+var (
+	// ErrRolledBack: the transaction took no effect and never will.
+	ErrRolledBack = errors.New("oncemq: rolled back")
+	// ErrOutcomeUnknown: the commit or send was handed to a connection and no answer came before the
+	// context ended. It may have taken effect or not: ask Client.Outcome or Session.Resend.
+	ErrOutcomeUnknown = errors.New("oncemq: outcome unknown")
+	// ErrExpired: the broker no longer knows the session that this belonged to, so that it can't say (C5).
+	ErrExpired = errors.New("oncemq: expired: the broker no longer keeps this session or outcome")
+	// ErrDeliveryLost: the delivery is no longer ours; the message went elsewhere or will come again (C6).
+	ErrDeliveryLost = errors.New("oncemq: delivery lost: its message went back to the queue")
+	// ErrTxDone: the transaction has ended already.
+	ErrTxDone = errors.New("oncemq: the transaction has ended: begin a new one")
+	// ErrClosed: the client, session, sender or receiver was closed.
+	ErrClosed = errors.New("oncemq: closed")
+	// ErrSettled: the delivery was settled before.
+	ErrSettled = errors.New("oncemq: the delivery was settled before")
+	// ErrTooManyUnknown: the session holds 1,000 transactions of unknown outcome (C2): resolve some with Client.Outcome.
+	ErrTooManyUnknown = errors.New("oncemq: the session has 1,000 transactions of unknown outcome: resolve them with Client.Outcome or open a new session")
+)
+
+// Error is a "no" of the broker: to a connection, an attach, a send.
+type Error struct {
+	// Condition is the AMQP error condition, such as amqp:not-found.
+	Condition string
+	// Description says what happened, to what, what to do next.
+	Description string
+}
+
+// Error gives the condition and the description.
+func (e *Error) Error() string {
+	if e.Description == "" {
+		return "oncemq: refused: " + e.Condition
+	}
+	return fmt.Sprintf("oncemq: refused: %s: %s", e.Condition, e.Description)
+}
+
+// TxError says how a transaction ended that did not commit. It Is ErrRolledBack or ErrOutcomeUnknown by its Outcome, and Err.
+type TxError struct {
+	// ID is the transaction's, for Client.Outcome, now or in another process.
+	ID TxID
+	// Outcome is RolledBack or Unknown; Committed from Rollback, where the transaction had been committed before (C10).
+	Outcome Outcome
+	// Err is why, or nil: a context's error, *Error, ErrExpired, ErrDeliveryLost, ….
+	Err error
+}
+
+// Error names the transaction, its outcome and why.
+func (e *TxError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("oncemq: transaction %s: %s", e.ID, e.Outcome)
+	}
+	return fmt.Sprintf("oncemq: transaction %s: %s: %v", e.ID, e.Outcome, e.Err)
+}
+
+// Unwrap is Err.
+func (e *TxError) Unwrap() error { return e.Err }
+
+// Is tells errors.Is about ErrRolledBack and ErrOutcomeUnknown.
+func (e *TxError) Is(target error) bool {
+	return target == ErrRolledBack && e.Outcome == RolledBack || target == ErrOutcomeUnknown && e.Outcome == Unknown
+}
+
+// SendError is a plain send whose outcome is unknown. It Is ErrOutcomeUnknown, and Err.
+type SendError struct {
+	// Receipt is for Session.Resend or Receipt.Wait.
+	Receipt *Receipt
+	// Err is why no answer came: a context's error, ErrExpired, ….
+	Err error
+}
+
+// Error says what is unknown and why.
+func (e *SendError) Error() string {
+	return fmt.Sprintf("oncemq: send: outcome unknown: %v", e.Err)
+}
+
+// Unwrap is Err.
+func (e *SendError) Unwrap() error { return e.Err }
+
+// Is tells errors.Is about ErrOutcomeUnknown.
+func (e *SendError) Is(target error) bool { return target == ErrOutcomeUnknown }
