@@ -1,5 +1,26 @@
 package store
 
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Names in a data directory.
+const (
+	lockName  = "LOCK"
+	stampName = "STAMP"
+	logName   = "log"
+	stateName = "state"
+)
+
 // Options says which directory is opened, by whom.
 type Options struct {
 	// Dir is the data directory; it is made where it does not exist.
@@ -15,37 +36,138 @@ type Options struct {
 	SafetyOff bool
 }
 
-// Stamp says whose a directory is.
-type Stamp struct {
-	// Cluster is the id of the cluster, zero until SetCluster.
-	Cluster [16]byte
-	// Node is the node's raft id.
-	Node uint64
-	// History counts restores and forced recoveries (C1); 1 in a new directory... see SetCluster.
-	History uint16
-	// SafetyOff is the mark of a directory in which nothing is synced.
-	SafetyOff bool
-}
-
 // Dir is an opened data directory, locked against other processes. Its methods may be called by any goroutine.
-type Dir struct{}
+type Dir struct {
+	fs   FS
+	path string
+	lock io.Closer
+
+	mu    sync.Mutex
+	stamp Stamp  // guarded by mu
+	key   uint64 // salts the log's checksums; never changes
+}
 
 // Open locks the directory, makes it and its stamp where they do not exist, and checks the stamp. Errors: ErrLocked,
 // ErrForeign, ErrVersion, ErrSafety, ErrCorrupt (a log without a stamp, a stamp that can't be read), ErrDisk.
-func Open(opts Options) (*Dir, error) { panic("soon") }
+func Open(opts Options) (*Dir, error) {
+	d := &Dir{fs: opts.FS, path: opts.Dir}
+	if d.fs == nil {
+		d.fs = vfs.Default
+	}
+	if err := d.fs.MkdirAll(d.path, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data directory %s: %w", d.path, err)
+	}
+	if err := syncDir(d.fs, d.fs.PathDir(d.path)); err != nil {
+		return nil, fmt.Errorf("syncing the directory above %s: %w", d.path, err)
+	}
+	lock, err := d.fs.Lock(d.Path(lockName))
+	if err != nil {
+		return nil, lockError(d.path, err)
+	}
+	d.lock = lock
+	if err := d.load(opts); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return d, nil
+}
 
-// Empty reports that the directory does not exist or holds nothing of a node yet (no stamp, no log, no state). fs may be nil.
-func Empty(fs FS, dir string) (bool, error) { panic("soon") }
+// lockError tells a lock that someone holds from a directory that can't be written to.
+func lockError(path string, err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno != syscall.EAGAIN {
+		return fmt.Errorf("locking %s/%s: %w; the directory must be writable for the user that runs the node", path, lockName, err)
+	}
+	return fmt.Errorf("%w: %s (%v); stop the other process, or give this node a directory of its own", ErrLocked, path, err)
+}
+
+// load reads and checks the stamp, or writes the first one into an empty directory.
+func (d *Dir) load(opts Options) error {
+	empty, err := Empty(d.fs, d.path)
+	if err != nil {
+		return fmt.Errorf("looking into the data directory %s: %w", d.path, err)
+	}
+	if !empty {
+		stamp, key, err := readStamp(d.fs, d.Path(stampName))
+		if err != nil {
+			return err
+		}
+		d.stamp, d.key = stamp, key
+		return stamp.check(d.path, opts)
+	}
+	var key [8]byte
+	rand.Read(key[:])
+	d.key = binary.LittleEndian.Uint64(key[:])
+	d.stamp = Stamp{Cluster: opts.Cluster, Node: opts.Node, SafetyOff: opts.SafetyOff}
+	return writeStamp(d.fs, d.path, d.stamp, d.key)
+}
+
+// Empty reports that the directory does not exist or holds nothing of a node yet (no stamp, no log, no state). A nil file
+// system is the operating system's.
+func Empty(files FS, dir string) (bool, error) {
+	if files == nil {
+		files = vfs.Default
+	}
+	for _, name := range []string{stampName, logName, stateName} {
+		_, err := files.Stat(files.PathJoin(dir, name))
+		if err == nil {
+			return false, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	return true, nil
+}
 
 // Stamp is the directory's stamp.
-func (d *Dir) Stamp() Stamp { panic("soon") }
+func (d *Dir) Stamp() Stamp {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stamp
+}
 
 // SetCluster writes the cluster id and history into the stamp, atomically and synced. An id once set is never changed
-// (ErrForeign).
-func (d *Dir) SetCluster(cluster [16]byte, history uint16) error { panic("soon") }
+// (ErrForeign), and history never goes back.
+func (d *Dir) SetCluster(cluster [16]byte, history uint16) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	stamp := d.stamp
+	if stamp.Cluster != [16]byte{} && stamp.Cluster != cluster {
+		return fmt.Errorf("%w: %s belongs to cluster %x and is to join %x; use an empty directory for another cluster",
+			ErrForeign, d.path, stamp.Cluster, cluster)
+	}
+	if history < stamp.History {
+		return fmt.Errorf("%w: %s has history %d, the cluster says %d; it was restored from something older: join with an empty directory",
+			ErrForeign, d.path, stamp.History, history)
+	}
+	stamp.Cluster, stamp.History = cluster, history
+	return d.restamp(stamp)
+}
+
+// setHasLog notes that the directory's log was begun.
+func (d *Dir) setHasLog() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	stamp := d.stamp
+	stamp.hasLog = true
+	return d.restamp(stamp)
+}
+
+// restamp replaces the stamp. d.mu is held.
+func (d *Dir) restamp(stamp Stamp) error {
+	if stamp == d.stamp {
+		return nil
+	}
+	if err := writeStamp(d.fs, d.path, stamp, d.key); err != nil {
+		return err
+	}
+	d.stamp = stamp
+	return nil
+}
 
 // Path is the path of a file or directory of the given name in the data directory, for a caller that keeps more there.
-func (d *Dir) Path(name string) string { panic("soon") }
+func (d *Dir) Path(name string) string { return d.fs.PathJoin(d.path, name) }
 
 // Close releases the lock. Close Log and State first.
-func (d *Dir) Close() error { panic("soon") }
+func (d *Dir) Close() error { return d.lock.Close() }

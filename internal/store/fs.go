@@ -1,6 +1,11 @@
 package store
 
-import "github.com/cockroachdb/pebble/v2/vfs"
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
 
 // FS is a file system: the operating system's, or one in memory for tests and the simulator.
 type FS = vfs.FS
@@ -9,5 +14,40 @@ type FS = vfs.FS
 func NewMemFS() FS { return vfs.NewCrashableMem() }
 
 // CrashFS returns what a file system of NewMemFS would hold after a loss of power now: everything synced, and of what is
-// not synced about percent of 100, chosen by seed. fs itself stays as it is.
-func CrashFS(fs FS, seed uint64, percent int) FS { panic("soon") }
+// not synced about percent of 100 (directory entries, 4 KiB blocks), chosen by seed. fs itself stays as it is. It panics
+// on any other file system.
+func CrashFS(fs FS, seed uint64, percent int) FS {
+	mem, ok := fs.(*vfs.MemFS)
+	if !ok {
+		panic(fmt.Sprintf("oncemq: CrashFS of a %T", fs))
+	}
+	return mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, uint64(percent)))})
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(fs FS, path string) error {
+	dir, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	err = dir.Sync()
+	if e := dir.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// readFull reads len(b) bytes at offset; what lies behind the end of the file reads as zeros. It returns how much the
+// file held.
+func readFull(f vfs.File, b []byte, offset int64) (int, error) {
+	n, err := f.ReadAt(b, offset)
+	if n < len(b) {
+		clear(b[n:])
+		if isEOF(err) {
+			err = nil
+		}
+	} else {
+		err = nil
+	}
+	return n, err
+}

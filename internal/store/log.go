@@ -1,5 +1,10 @@
 package store
 
+import (
+	"fmt"
+	"sync"
+)
+
 // Entry is one raft entry. Entries of one append are consecutive.
 type Entry struct {
 	// Index and Term are raft's.
@@ -30,63 +35,228 @@ type Append struct {
 type LogOptions struct {
 	// Group is the raft group that the log holds.
 	Group uint16
-	// SegmentBytes is the size of a segment file, 64 MiB where 0; at least 64 KiB, at most 1 GiB.
+	// SegmentBytes is the size of a segment file, 64 MiB where 0; at least 16 KiB, at most 1 GiB. An append that is larger
+	// gets a larger file.
 	SegmentBytes int64
 	// TailBytes is how much of the newest entries is kept in memory, 8 MiB where 0.
 	TailBytes int64
 	// SpareSegments is how many recycled segments are kept for reuse, 4 where 0; more are deleted.
 	SpareSegments int
-	// NoSync leaves out every sync: for a directory marked "safety off", where Open sets it, and for tests.
+	// NoSync leaves out every sync: for a directory marked "safety off", where it is always set, and for tests.
 	NoSync bool
 }
 
 // Log is the segmented log of one raft group on disk. One goroutine calls Append, Cut, Prepare and Close; the reading
 // methods may be called by any goroutine at any time.
-type Log struct{}
+type Log struct {
+	dir     *Dir
+	fs      FS
+	dirPath string
+	opts    LogOptions
+
+	// Of the appending goroutine:
+	ready   []*segment // made or recycled, not begun; numbered on from lastSeq
+	lastSeq uint64     // number of the active segment, 0 before the first
+	full    bool       // the active segment takes no more
+	mark    position   // everything below is known synced
+	prev    uint32     // checksum of the last batch header
+	written HardState  // what the last state record says
+	buf     []byte     // the batch being encoded
+	starts  []uint32   // where its entries begin, in the batch
+	vote    [8]byte    // scratch
+	zeroing bool       // Prepare is catching up
+	failed  error      // the ErrDisk that ended it all
+
+	mu    sync.RWMutex
+	live  []*segment // guarded by mu: begun, oldest first; the last is the active one
+	index            // guarded by mu
+}
 
 // OpenLog opens or creates the log of the directory and reads it through. Damage is ErrCorrupt; a torn or missing tail
-// that was never acknowledged is dropped.
-func (d *Dir) OpenLog(opts LogOptions) (*Log, error) { panic("soon") }
+// that was never acknowledged is dropped. Open a directory's log only once.
+func (d *Dir) OpenLog(opts LogOptions) (*Log, error) {
+	if err := opts.setDefaults(); err != nil {
+		return nil, err
+	}
+	opts.NoSync = opts.NoSync || d.Stamp().SafetyOff
+	l := &Log{dir: d, fs: d.fs, dirPath: d.Path(logName), opts: opts}
+	if err := l.recover(); err != nil {
+		l.closeFiles()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (o *LogOptions) setDefaults() error {
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = 64 << 20
+	}
+	if o.SegmentBytes < 16<<10 || o.SegmentBytes > 1<<30 {
+		return fmt.Errorf("oncemq: log segments of %d bytes: 16 KiB to 1 GiB are possible", o.SegmentBytes)
+	}
+	o.SegmentBytes = roundUp(o.SegmentBytes)
+	if o.TailBytes == 0 {
+		o.TailBytes = 8 << 20
+	}
+	if o.SpareSegments == 0 {
+		o.SpareSegments = 4
+	}
+	return nil
+}
 
 // Append writes entries and hard state in one write and one sync and returns when both are done: nil means "on disk".
 // A hard state that differs in Commit alone, without entries, is remembered and written with the next append, without a
-// write of its own (raft needs no more). Entry data is kept, not copied. Any error but a programmer's is ErrDisk.
-func (l *Log) Append(a Append) error { panic("soon") }
+// write of its own (raft needs no more). Entry data is kept, not copied. Any error is ErrDisk; a caller that breaks
+// raft's rules (a gap, a suffix replaced below FirstIndex, another group) panics.
+func (l *Log) Append(a Append) error {
+	if l.failed != nil {
+		return l.failed
+	}
+	l.checkAppend(a)
+	state := a.State
+	if state == (HardState{}) {
+		state = l.index.state
+	}
+	if len(a.Entries) == 0 && state.Term == l.written.Term && state.Vote == l.written.Vote {
+		l.mu.Lock()
+		l.index.state = state
+		l.mu.Unlock()
+		return nil
+	}
+	seg, err := l.write(a, state)
+	if err != nil {
+		return l.fail("appending to", seg, err)
+	}
+	l.mu.Lock()
+	l.index.state = state
+	if len(a.Entries) > 0 {
+		l.truncate(a.Entries[0].Index - 1)
+		for i := range a.Entries {
+			l.push(seg, &a.Entries[i], l.starts[i])
+		}
+		l.keepTail(a.Entries, l.opts.TailBytes)
+	}
+	l.mu.Unlock()
+	return nil
+}
 
-// Prepare does one small step (at most about 2 ms) of work ahead: it writes zeros before the place where appends will
-// come, so that they meet allocated blocks, and readies the next segment. It reports whether a further step would help.
-// The append goroutine calls it when it has nothing to append: `for len(queue) == 0 && more { more, err = l.Prepare() }`.
-// Leaving it out costs speed only.
-func (l *Log) Prepare() (more bool, err error) { panic("soon") }
+// checkAppend panics where raft's rules are broken. It reads the index without its lock: only this goroutine writes it.
+func (l *Log) checkAppend(a Append) {
+	if a.Group != l.opts.Group {
+		panic(fmt.Sprintf("oncemq: append of group %d to the log of group %d", a.Group, l.opts.Group))
+	}
+	for i := range a.Entries {
+		if a.Entries[i].Index != a.Entries[0].Index+uint64(i) {
+			panic(fmt.Sprintf("oncemq: append of entry %d behind %d", a.Entries[i].Index, a.Entries[i-1].Index))
+		}
+	}
+	if len(a.Entries) > 0 {
+		if i := a.Entries[0].Index; i > l.lastIndex()+1 || i <= l.base() {
+			panic(fmt.Sprintf("oncemq: append of entry %d to a log of %d to %d", i, l.base()+1, l.lastIndex()))
+		}
+	}
+}
 
-// Cut recycles the segments whose entries all lie below index; index itself stays readable. Pass at most
-// State.DurableIndex()+1, and at most what every peer has. FirstIndex tells what is left; the term of FirstIndex-1 stays
-// known.
-func (l *Log) Cut(index uint64) error { panic("soon") }
+// write encodes a batch, finds the segment for it, writes and syncs it.
+func (l *Log) write(a Append, state HardState) (*segment, error) {
+	var seg *segment
+	if n := len(l.live); n > 0 && !l.full {
+		seg = l.live[n-1]
+		l.encode(seg, a, state, false)
+		if seg.end+int64(len(l.buf)) > seg.size {
+			seg = nil
+		}
+	}
+	begin := seg == nil
+	if begin {
+		var err error
+		if seg, err = l.nextSegment(); err != nil {
+			return seg, err
+		}
+		l.encode(seg, a, state, true)
+		seg.size = max(seg.size, int64(len(l.buf)))
+	}
+	offset := seg.end
+	if _, err := seg.file.WriteAt(l.buf, offset); err != nil {
+		return seg, err
+	}
+	if !l.opts.NoSync {
+		if err := seg.file.SyncData(); err != nil {
+			return seg, err
+		}
+	}
+	l.written = state
+	l.prev = batchCRC(l.buf, begin)
+	for i := range l.starts {
+		l.starts[i] += uint32(offset)
+	}
+	l.mu.Lock()
+	seg.end = offset + int64(len(l.buf))
+	if begin {
+		l.live = append(l.live, seg)
+	}
+	l.mu.Unlock()
+	if begin {
+		l.ready = append(l.ready[:0], l.ready[1:]...)
+		l.lastSeq, l.full = seg.seq, false
+	}
+	seg.zeroed = max(seg.zeroed, seg.end)
+	if !l.opts.NoSync {
+		l.mark = position{seg.seq, uint32(seg.end)}
+	}
+	if cap(l.buf) > 4<<20 {
+		l.buf = nil // one huge append is no reason to hold its memory
+	}
+	return seg, nil
+}
 
-// FirstIndex is the lowest index that can be read; LastIndex+1 where the log is empty.
-func (l *Log) FirstIndex() uint64 { panic("soon") }
+// nextSegment is the segment to begin now: the one made ready, or one made on the spot.
+func (l *Log) nextSegment() (*segment, error) {
+	if len(l.ready) > 0 {
+		return l.ready[0], nil
+	}
+	return l.createSegment()
+}
 
-// LastIndex is the highest index appended, synced or just being synced; 0 where nothing ever was.
-func (l *Log) LastIndex() uint64 { panic("soon") }
+// fail makes the first failure final.
+func (l *Log) fail(doing string, seg *segment, err error) error {
+	path := l.dirPath
+	if seg != nil {
+		path = l.path(seg.seq)
+	}
+	l.failed = fmt.Errorf("%w: %s %s: %v; the node has to stop: what the disk holds is unknown", ErrDisk, doing, path, err)
+	return l.failed
+}
 
-// Term is the term of the entry at index, for FirstIndex-1 <= index <= LastIndex; it is answered from memory. Otherwise
-// ErrCut or ErrUnavailable. Term(0) is 0.
-func (l *Log) Term(index uint64) (uint64, error) { panic("soon") }
+// Close syncs and closes the files. No other method may be running.
+func (l *Log) Close() error {
+	var err error
+	if l.opts.NoSync && l.failed == nil {
+		for _, seg := range l.live {
+			if e := seg.file.SyncData(); e != nil && err == nil {
+				err = l.fail("syncing", seg, e)
+			}
+		}
+	}
+	if e := l.closeFiles(); err == nil && e != nil {
+		err = l.fail("closing", nil, e)
+	}
+	return err
+}
 
-// Entries appends the entries lo <= index < hi to dst and returns it: at most maxBytes of data in all (0: no limit), but
-// at least one entry. Recent ones come from memory and share their Data with the log, older ones are read from disk
-// into fresh memory and checked. Errors: ErrCut, ErrUnavailable, ErrCorrupt, ErrDisk.
-func (l *Log) Entries(dst []Entry, lo, hi, maxBytes uint64) ([]Entry, error) { panic("soon") }
-
-// HardState is the newest hard state appended.
-func (l *Log) HardState() HardState { panic("soon") }
-
-// Empty reports that nothing was ever appended: no entry, no hard state.
-func (l *Log) Empty() bool { panic("soon") }
-
-// SizeBytes is what the log's live segments hold, without spares: what Cut could free, and the 256 MiB rule is about.
-func (l *Log) SizeBytes() int64 { panic("soon") }
-
-// Close syncs and closes the files. Reads fail afterwards.
-func (l *Log) Close() error { panic("soon") }
+func (l *Log) closeFiles() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	for _, segs := range [][]*segment{l.live, l.ready} {
+		for _, seg := range segs {
+			seg.inUse.Lock()
+			if e := seg.file.Close(); err == nil {
+				err = e
+			}
+			seg.inUse.Unlock()
+		}
+	}
+	l.live, l.ready = nil, nil
+	return err
+}

@@ -1,17 +1,29 @@
 package store
 
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
 // StateOptions tunes a State. The zero value is usable.
 type StateOptions struct {
 	// Group is the raft group whose applied index is kept.
 	Group uint16
 	// CacheBytes is the size of the block cache, 8 MiB where 0.
 	CacheBytes int64
-	// MemTableBytes is the size at which a memtable is flushed, 32 MiB where 0.
+	// MemTableBytes is the size at which a memtable is flushed, 32 MiB where 0. The first ones are smaller (256 KiB,
+	// doubling), so that an idle node needs little.
 	MemTableBytes uint64
 	// Logf takes Pebble's information and error lines; nil drops them.
 	Logf func(format string, args ...any)
-	// Fatal is called, from a goroutine of Pebble's, when a flush or compaction failed; it has to end the process.
-	// Nil panics.
+	// Fatal is called, from a goroutine of Pebble's, when a flush or compaction failed or a table turned out damaged; it
+	// has to end the process. The error wraps ErrDisk or ErrCorrupt. Nil panics.
 	Fatal func(error)
 }
 
@@ -20,72 +32,174 @@ type StateOptions struct {
 //
 // A key's first two bytes are its group's id, big-endian; 0xFFFF is the store's own. What follows is the business of
 // package state.
-type State struct{}
+type State struct {
+	db       *pebble.DB
+	path     string
+	group    uint16
+	scratch  *pebble.Batch
+	inMemory atomic.Uint64 // the applied index
+}
 
-// OpenState opens or creates the state of the directory. Errors: ErrCorrupt, ErrVersion, ErrDisk.
-func (d *Dir) OpenState(opts StateOptions) (*State, error) { panic("soon") }
+// OpenState opens or creates the state of the directory. Errors: ErrCorrupt, ErrVersion.
+func (d *Dir) OpenState(opts StateOptions) (*State, error) {
+	s := &State{path: d.Path(stateName), group: opts.Group}
+	if err := d.fs.MkdirAll(s.path, 0o700); err != nil {
+		return nil, fmt.Errorf("making the state directory %s: %w", s.path, err)
+	}
+	if err := syncDir(d.fs, d.path); err != nil {
+		return nil, fmt.Errorf("%w: syncing %s: %v", ErrDisk, d.path, err)
+	}
+	db, err := pebble.Open(s.path, opts.pebble(d.fs, s.path))
+	if err != nil {
+		return nil, s.openError(err)
+	}
+	s.db, s.scratch = db, db.NewBatch()
+	applied, err := s.readApplied(&pebble.IterOptions{})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.inMemory.Store(applied)
+	return s, nil
+}
 
-// Batch collects changes; reuse it after Apply, which empties it. Not safe for concurrent use.
-type Batch struct{}
-
-// NewBatch returns an empty batch. Close it when it is not used any more.
-func (s *State) NewBatch() *Batch { panic("soon") }
-
-// Put sets key to value. Both are copied.
-func (b *Batch) Put(key, value []byte) { panic("soon") }
-
-// Delete removes key, if it is there. The key is copied.
-func (b *Batch) Delete(key []byte) { panic("soon") }
-
-// DeleteRange removes all keys start <= key < end. Both are copied.
-func (b *Batch) DeleteRange(start, end []byte) { panic("soon") }
-
-// Len is the size of the batch in bytes, 0 where it is empty.
-func (b *Batch) Len() int { panic("soon") }
-
-// Reset empties the batch.
-func (b *Batch) Reset() { panic("soon") }
-
-// Close frees the batch.
-func (b *Batch) Close() { panic("soon") }
+// openError says what a failure to open means.
+func (s *State) openError(err error) error {
+	switch {
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: opening the state in %s: %v; keep the directory, and let the node join anew from its peers", ErrCorrupt, s.path, err)
+	case strings.Contains(err.Error(), "unknown format major version"):
+		return fmt.Errorf("%w: opening the state in %s: %v; run a newer version", ErrVersion, s.path, err)
+	}
+	return fmt.Errorf("opening the state in %s: %w", s.path, err)
+}
 
 // Apply writes the batch and the applied index as one, without a sync, and empties the batch for reuse. applied must be
-// higher than before (a batch may hold the changes of several entries). nil b moves the applied index alone.
-func (s *State) Apply(b *Batch, applied uint64) error { panic("soon") }
+// higher than before, or it panics (a batch may hold the changes of several entries). A nil batch moves the applied index
+// alone. An error is ErrDisk.
+func (s *State) Apply(b *Batch, applied uint64) error {
+	if before := s.inMemory.Load(); applied <= before {
+		panic(fmt.Sprintf("oncemq: entry %d applied after entry %d", applied, before))
+	}
+	batch := s.scratch
+	if b != nil {
+		batch = b.batch
+	}
+	var key [appliedKeyBytes]byte
+	var value [8]byte
+	binary.BigEndian.PutUint64(value[:], applied)
+	err := batch.Set(appendAppliedKey(key[:0], s.group), value[:], nil)
+	if err == nil {
+		err = batch.Commit(pebble.NoSync)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: applying entry %d to the state in %s: %v; the node has to stop", ErrDisk, applied, s.path, err)
+	}
+	batch.Reset()
+	s.inMemory.Store(applied)
+	return nil
+}
 
 // Get appends the value of key to dst. ok is false where there is no such key.
-func (s *State) Get(key, dst []byte) (value []byte, ok bool, err error) { panic("soon") }
+func (s *State) Get(key, dst []byte) (value []byte, ok bool, err error) {
+	v, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return dst, false, nil
+	}
+	if err != nil {
+		return dst, false, s.readError(err)
+	}
+	dst = append(dst, v...)
+	closer.Close()
+	return dst, true, nil
+}
 
 // Iterate calls fn for every key with the prefix, in order, until fn returns false. key and value are borrowed for the
 // call. It sees the state as of its beginning.
-func (s *State) Iterate(prefix []byte, fn func(key, value []byte) bool) error { panic("soon") }
+func (s *State) Iterate(prefix []byte, fn func(key, value []byte) bool) error {
+	return s.IterateRange(prefix, prefixEnd(prefix), fn)
+}
 
-// IterateRange is Iterate for start <= key < end.
+// IterateRange is Iterate for start <= key < end; a nil end is behind everything.
 func (s *State) IterateRange(start, end []byte, fn func(key, value []byte) bool) error {
-	panic("soon")
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return s.readError(err)
+	}
+	for ok := it.First(); ok && fn(it.Key(), it.Value()); {
+		ok = it.Next()
+	}
+	if err = errors.Join(it.Error(), it.Close()); err != nil {
+		return s.readError(err)
+	}
+	return nil
+}
+
+// prefixEnd is the first key behind all that have the prefix, nil where there is none.
+func prefixEnd(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for n := len(end); n > 0; n-- {
+		if end[n-1]++; end[n-1] != 0 {
+			return end[:n]
+		}
+	}
+	return nil
 }
 
 // AppliedIndex is the index of the last Apply, from memory; after OpenState, the index the log is to be replayed from.
-func (s *State) AppliedIndex() uint64 { panic("soon") }
+func (s *State) AppliedIndex() uint64 { return s.inMemory.Load() }
 
 // DurableIndex is the applied index read back from what is flushed and synced [6.2]; 0 where nothing is.
-func (s *State) DurableIndex() (uint64, error) { panic("soon") }
-
-// Flush writes the memtable out and returns when it is on disk: DurableIndex has then reached the AppliedIndex of the call.
-func (s *State) Flush() error { panic("soon") }
-
-// Close closes the state without flushing: what is not flushed comes again from the log. Call Flush first for a quick
-// start.
-func (s *State) Close() error { panic("soon") }
-
-// Start is what raft needs to know when a node starts.
-type Start struct {
-	// State is the hard state; its Commit is raised to Applied where it was lower.
-	State HardState
-	// First and Last are the log's; Applied is the state's. Entries Applied+1 … State.Commit come again.
-	First, Last, Applied uint64
+func (s *State) DurableIndex() (uint64, error) {
+	return s.readApplied(&pebble.IterOptions{OnlyReadGuaranteedDurable: true})
 }
 
-// Begin checks log and state against each other and returns what a start needs. A log that does not reach the state's
-// applied index, or begins above the one after it, is ErrCorrupt.
-func Begin(l *Log, s *State) (Start, error) { panic("soon") }
+// readApplied reads the applied index.
+func (s *State) readApplied(opts *pebble.IterOptions) (uint64, error) {
+	opts.LowerBound = appendAppliedKey(nil, s.group)
+	opts.UpperBound = append(bytes.Clone(opts.LowerBound), 0)
+	it, err := s.db.NewIter(opts)
+	if err != nil {
+		return 0, s.readError(err)
+	}
+	applied := uint64(0)
+	if it.First() {
+		if v := it.Value(); len(v) == 8 {
+			applied = binary.BigEndian.Uint64(v)
+		} else {
+			err = fmt.Errorf("%w: the applied index in %s has %d bytes", ErrCorrupt, s.path, len(v))
+		}
+	}
+	if e := errors.Join(it.Error(), it.Close()); e != nil {
+		return 0, s.readError(e)
+	}
+	return applied, err
+}
+
+// readError says what a failed read means.
+func (s *State) readError(err error) error {
+	return fmt.Errorf("%w: reading the state in %s: %w; the node must not serve from it", ErrCorrupt, s.path, err)
+}
+
+// Flush writes the memtable out and returns when it is on disk: DurableIndex has then reached the AppliedIndex of the call.
+func (s *State) Flush() error {
+	if err := s.db.Flush(); err != nil {
+		return fmt.Errorf("%w: flushing the state in %s: %v; the node has to stop", ErrDisk, s.path, err)
+	}
+	return nil
+}
+
+// Close closes the state without flushing: what is not flushed comes again from the log. Call Flush first for a quick
+// start. Close all batches before.
+func (s *State) Close() error {
+	if err := errors.Join(s.scratch.Close(), s.db.Close()); err != nil {
+		return fmt.Errorf("closing the state in %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// The store's own keys: 0xFFFF, a letter, the group. docs/format/pebble.md.
+const appliedKeyBytes = 5
+
+func appendAppliedKey(dst []byte, group uint16) []byte {
+	return append(dst, 0xFF, 0xFF, 'a', byte(group>>8), byte(group))
+}

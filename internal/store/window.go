@@ -1,0 +1,39 @@
+package store
+
+import "github.com/cockroachdb/pebble/v2/vfs"
+
+// window reads a file from front to back through one buffer.
+type window struct {
+	file  vfs.File
+	size  int64 // of the file, rounded up to whole blocks
+	buf   []byte
+	start int64 // where buf begins in the file
+	n     int64 // how much of buf is read
+}
+
+// windowBytes is how much is read at once.
+const windowBytes = 1 << 20
+
+// at returns n bytes at offset, valid until the next call. What lies behind the end of the file is zeros; ask for no
+// more than the file may hold, since n is allocated.
+func (w *window) at(offset, n int64) ([]byte, error) {
+	if w.n == 0 && w.size == 0 {
+		info, err := w.file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		w.size = roundUp(info.Size())
+	}
+	if offset < w.start || offset+n > w.start+w.n {
+		want := max(n, windowBytes)
+		if int64(len(w.buf)) < want {
+			w.buf = make([]byte, want)
+		}
+		w.start, w.n = offset, int64(len(w.buf))
+		if _, err := readFull(w.file, w.buf, offset); err != nil {
+			w.n = 0
+			return nil, err
+		}
+	}
+	return w.buf[offset-w.start:][:n], nil
+}
