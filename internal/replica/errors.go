@@ -1,0 +1,27 @@
+package replica
+
+import "errors"
+
+// The errors of this package; match them with errors.Is.
+var (
+	// ErrEmptyDirectory: the data directory is empty but the cluster exists [8.2]. A node
+	// that lost its disk must not vote under its old identity.
+	ErrEmptyDirectory = errors.New("oncemq: the data directory is empty but the cluster exists")
+
+	// ErrNoEpoch: the node has no epoch now; nothing was proposed.
+	ErrNoEpoch = errors.New("oncemq: the node is not part of the cluster now; try another node")
+
+	// ErrEpochEnded: the node's epoch ended before the answer came; whether the command
+	// was applied is not known.
+	ErrEpochEnded = errors.New("oncemq: the node's epoch ended before the answer came; the outcome is not known")
+
+	// ErrNoQuorum: no read barrier within 5 s: a majority is not reachable.
+	ErrNoQuorum = errors.New("oncemq: no majority of the nodes could be reached")
+
+	// ErrClosed: the Replica was closed or stopped.
+	ErrClosed = errors.New("oncemq: the node is stopped")
+
+	// ErrDiverged: with safety off, this node had answered what the cluster never got. It
+	// has to start anew.
+	ErrDiverged = errors.New("oncemq: with safety off, this node answered what the cluster never got")
+)

@@ -1,0 +1,110 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/store"
+)
+
+// Mailbox receives what applied entries mean for this node's connections. All methods
+// are called on the apply goroutine, one at a time, in log order, and must not block
+// nor call back into the Replica but for Propose.
+type Mailbox interface {
+	// Deliver hands over the effects for connection local, in order: one call per
+	// connection and group of entries. The slice is reused after the return; copy it.
+	Deliver(local uint64, effects []command.Effect)
+	// EpochBegun: NodeUp is applied, connections may be accepted.
+	EpochBegun(epoch command.Epoch)
+	// EpochEnded: the node's epoch is over; everything applied before has been
+	// delivered. Close all clients with amqp:connection:forced and reason. What was
+	// proposed and not answered may or may not have happened before the end. Replica
+	// asks for a new epoch by itself.
+	EpochEnded(reason string)
+}
+
+// Options configures a Replica. Node, Peers, Dir and Mailbox are required.
+type Options struct {
+	// Node is this node's raft id, a key of Peers.
+	Node command.NodeID
+	// Peers are the peer addresses of all nodes, this one included: one or three.
+	Peers map[command.NodeID]string
+	// Dir is the data directory, in FS (nil: the operating system's).
+	Dir string
+	FS  store.FS
+	// SafetyOff answers before replication and fsync (safety.go); for the demo only. It
+	// needs an empty directory or one that is marked so.
+	SafetyOff bool
+
+	// Mailbox receives the effects. Open calls nothing on it, Run does.
+	Mailbox Mailbox
+	// Fatal is called once, from any goroutine, when the node can't go on: a failed
+	// write or sync (C14), corruption, a panic in Apply. It has to end the process. Nil:
+	// Run returns the error, and nothing more is written.
+	Fatal func(error)
+	// Logger is slog.Default() where nil.
+	Logger *slog.Logger
+
+	// Listener takes the peers' connections; nil: Open listens at this node's address in
+	// Peers, unless it is alone. The Replica closes it.
+	Listener net.Listener
+	// Dial reaches a peer; nil: TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Civil is the wall clock in ms since 1970; nil: time.Now.
+	Civil func() int64
+
+	// Limits. Zero values are the defaults.
+	Limits Limits
+}
+
+// Limits bounds queues and times. The zero value stands for the defaults.
+type Limits struct {
+	// Tick is raft's tick; an election times out after 10 to 20, heartbeats come every 2.
+	// 50 ms.
+	Tick time.Duration
+	// EntryBytes is the most that one entry packs, but for a single larger record. 256 KiB.
+	EntryBytes int
+	// EntriesInFlight is how many entries the leader has proposed and not seen committed. 4.
+	EntriesInFlight int
+	// ApplyBehindBytes is how far the leader's apply may be behind before it takes
+	// nothing new. 4 MiB.
+	ApplyBehindBytes int
+	// PeerQueueBytes bounds what waits for one peer; raft messages beyond are dropped,
+	// records wait at their home. 16 MiB.
+	PeerQueueBytes int
+	// LogFlushBytes is the size of the log above which the state is flushed so that the
+	// log can be cut [6.2]. 256 MiB.
+	LogFlushBytes int64
+	// SegmentBytes is the size of a log segment. 64 MiB.
+	SegmentBytes int64
+	// KeepEvery is how often it is looked whether the log can be cut. 1 s.
+	KeepEvery time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	if l.Tick == 0 {
+		l.Tick = 50 * time.Millisecond
+	}
+	if l.KeepEvery == 0 {
+		l.KeepEvery = time.Second
+	}
+	if l.LogFlushBytes == 0 {
+		l.LogFlushBytes = 256 << 20
+	}
+	if l.SegmentBytes == 0 {
+		l.SegmentBytes = 64 << 20
+	}
+	def(&l.EntryBytes, 256<<10)
+	def(&l.EntriesInFlight, 4)
+	def(&l.ApplyBehindBytes, 4<<20)
+	def(&l.PeerQueueBytes, 16<<20)
+	return l
+}
