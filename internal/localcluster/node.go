@@ -1,0 +1,230 @@
+package localcluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/admin"
+)
+
+// Node is one node: an address for each purpose, and at most one living process.
+type Node struct {
+	ID                int
+	AMQP, Peer, Admin string // host:port
+	LogPath           string // its standard error and output, over all its lives
+
+	binary  string
+	args    []string
+	cluster *Cluster
+
+	mu   sync.Mutex
+	proc *process // nil before the first start
+}
+
+// process is one life of a node.
+type process struct {
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{} // closed when it was waited for
+	err  error         // its end, once done
+	told bool          // to end; guarded by Node.mu
+}
+
+// Start starts the node's process. The former one must have ended.
+func (n *Node) Start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc != nil {
+		select {
+		case <-n.proc.done:
+		default:
+			return fmt.Errorf("node %d runs already (pid %d)", n.ID, n.proc.cmd.Process.Pid)
+		}
+	}
+	log, err := os.OpenFile(n.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(n.binary, n.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = childAttr()
+	if err := n.cluster.spawner.start(cmd); err != nil {
+		log.Close()
+		return fmt.Errorf("starting node %d: %w", n.ID, err)
+	}
+	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
+	n.proc = p
+	go n.wait(p)
+	return nil
+}
+
+// wait reaps p; an end that nobody ordered goes to Unexpected.
+func (n *Node) wait(p *process) {
+	p.err = p.cmd.Wait()
+	p.log.Close()
+	close(p.done)
+	n.mu.Lock()
+	told := p.told
+	n.mu.Unlock()
+	if told {
+		return
+	}
+	select {
+	case n.cluster.unexpected <- fmt.Errorf("node %d ended by itself (%v); its log is %s", n.ID, p.cmd.ProcessState, n.LogPath):
+	default: // sixteen reports are waiting already
+	}
+}
+
+// PID is the process id of the present or last process, 0 before the first.
+func (n *Node) PID() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc == nil {
+		return 0
+	}
+	return n.proc.cmd.Process.Pid
+}
+
+// Signal sends sig to the node's process.
+func (n *Node) Signal(sig syscall.Signal) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc == nil {
+		return os.ErrProcessDone
+	}
+	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
+		n.proc.told = true
+	}
+	return n.proc.cmd.Process.Signal(sig)
+}
+
+// Kill kills the process (SIGKILL) and waits until it is gone. signalled is the
+// moment just before the signal.
+func (n *Node) Kill() (signalled time.Time, err error) {
+	signalled = time.Now()
+	if err := n.Signal(syscall.SIGKILL); err != nil {
+		return signalled, fmt.Errorf("killing node %d: %w", n.ID, err)
+	}
+	<-n.proc.done
+	return signalled, nil
+}
+
+// stop ends the process by SIGTERM, after grace by SIGKILL.
+func (n *Node) stop(grace time.Duration) error {
+	n.mu.Lock()
+	p := n.proc
+	n.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.done: // killed before, or reported as unexpected
+		return nil
+	default:
+	}
+	// A stopped process doesn't see SIGTERM before SIGCONT.
+	if err := errors.Join(n.Signal(syscall.SIGTERM), n.Signal(syscall.SIGCONT)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		n.Signal(syscall.SIGKILL)
+		<-p.done
+		return fmt.Errorf("node %d didn't stop within %v of SIGTERM and was killed; its log is %s", n.ID, grace, n.LogPath)
+	}
+	if p.err != nil {
+		return fmt.Errorf("node %d stopped with %w; its log is %s", n.ID, p.err, n.LogPath)
+	}
+	return nil
+}
+
+// WaitReady asks /readyz until it says yes, the process ends, or ctx is done.
+func (n *Node) WaitReady(ctx context.Context) error {
+	n.mu.Lock()
+	p := n.proc
+	n.mu.Unlock()
+	var last error
+	for {
+		if last = n.call(ctx, http.MethodGet, "/readyz", nil); last == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for node %d to be ready: %w (last answer: %v); its log is %s", n.ID, ctx.Err(), last, n.LogPath)
+		case <-p.done:
+			return fmt.Errorf("node %d ended before it was ready (%v); its log is %s", n.ID, p.cmd.ProcessState, n.LogPath)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Status asks /api/v1/status.
+func (n *Node) Status(ctx context.Context) (st admin.Status, err error) {
+	err = n.call(ctx, http.MethodGet, "/api/v1/status", &st)
+	return st, err
+}
+
+// Queue asks for a queue's numbers. exists is false where there is no such queue.
+func (n *Node) Queue(ctx context.Context, name string) (q admin.Queue, exists bool, err error) {
+	err = n.call(ctx, http.MethodGet, "/api/v1/queues/"+url.PathEscape(name), &q)
+	if status := (*StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusNotFound {
+		return q, false, nil
+	}
+	return q, err == nil, err
+}
+
+// StatusError is an answer of the admin port that isn't success.
+type StatusError struct {
+	Code int
+	Text string // what the node said
+}
+
+// Error says code and text.
+func (e *StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Code, e.Text) }
+
+// adminClient asks admin ports. A stopped node answers nothing, hence the short limit.
+var adminClient = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (n *Node) call(ctx context.Context, method, path string, answer any) error {
+	return Call(ctx, adminClient, method, "http://"+n.Admin+path, answer)
+}
+
+// Call makes one request to an admin port and decodes the JSON answer into answer,
+// if that isn't nil. Answers other than success are a *StatusError.
+func Call(ctx context.Context, client *http.Client, method, url string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		var said struct{ Error string }
+		json.Unmarshal(body, &said) // what isn't JSON is shown as nothing
+		return &StatusError{Code: resp.StatusCode, Text: said.Error}
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(body, answer)
+}
