@@ -1,0 +1,74 @@
+# Everything that a user or a developer runs. `make demo` needs Go alone; the other
+# targets install what they need through `make setup` (as root, for apt-get).
+GO      ?= go
+SECONDS ?= 60
+CACHE   := .cache
+BIN     := $(CACHE)/bin
+LINT    := $(BIN)/golangci-lint
+LINT_VERSION := v2.12.0
+PROTON  := $(CACHE)/proton
+PROTON_VERSION := 0.40.0
+SHARED  := ../shared
+
+.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants clean suites
+
+all: build
+
+build: ## the binary, bin/oncemq
+	$(GO) build -o bin/oncemq ./cmd/oncemq
+
+demo: ## the main job: 60 s of transactions under kill -9
+	$(GO) run ./cmd/oncemq demo --duration 60s
+
+setup: jms $(PROTON)/ready ## what the tests need beyond Go: a JDK and Maven, Qpid JMS, python-proton
+	cd test && $(GO) mod download
+
+$(PROTON)/ready:
+	@command -v python3 >/dev/null && python3 -c 'import venv, ensurepip' 2>/dev/null || { apt-get update -qq && apt-get install -y -qq python3 python3-venv python3-pip; }
+	python3 -m venv $(PROTON)
+	$(PROTON)/bin/pip install -q --disable-pip-version-check "python-qpid-proton==$(PROTON_VERSION)"
+	touch $@
+
+jms: test/jms/target/ready ## the JMS programs of test/jms and Qpid JMS itself
+
+test/jms/target/ready: test/jms/pom.xml $(wildcard test/jms/src/main/java/oncemq/*.java)
+	@command -v mvn >/dev/null && command -v javac >/dev/null || { apt-get update -qq && apt-get install -y -qq openjdk-17-jdk-headless maven; }
+	cd test/jms && mvn -q -B package
+	touch $@
+
+test: setup unit interop ## all tests; sets everything up itself
+
+unit: ## the tests of the module, with the race detector
+	$(GO) vet ./...
+	$(GO) test -race -timeout 20m ./...
+
+interop: ## other people's clients and faults that need processes, against the real binary
+	cd test && $(GO) vet ./... && ONCEMQ_SETUP=1 $(GO) test -timeout 30m ./...
+
+invariants: ## the tests with the costly checks of state switched on
+	$(GO) test -tags invariants -timeout 20m ./internal/state/... ./internal/command/...
+
+lint: $(LINT) ## the linters of .golangci.yml
+	$(LINT) run ./...
+	cd test && ../$(LINT) run --config ../.golangci.yml ./...
+
+$(LINT):
+	GOBIN=$(CURDIR)/$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+fmt: $(LINT) ## gofumpt and gci
+	$(LINT) fmt ./...
+
+check: lint unit invariants ## what a commit has to pass
+	$(MAKE) fuzz SECONDS=10
+
+fuzz: ## every fuzz target in turn, SECONDS each
+	@GO=$(GO) sh test/fuzz.sh $(SECONDS)
+
+bench: build ## the bench table on three nodes of this machine
+	bin/oncemq bench all
+
+suites: build ## other people's suites, where they lie beside the project
+	@sh test/suites.sh $(SHARED)/suites
+
+clean:
+	rm -rf bin $(CACHE) test/jms/target

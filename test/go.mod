@@ -1,0 +1,10 @@
+module github.com/oncemq/oncemq/test
+
+go 1.26
+
+replace github.com/oncemq/oncemq => ../
+
+require (
+	github.com/Azure/go-amqp v1.7.0
+	github.com/oncemq/oncemq v0.0.0
+)
