@@ -11,6 +11,9 @@ type Config struct {
 	// Server: this end answers the protocol header, holds input behind the peer's Open and sends no header by itself.
 	Server bool
 
+	// ContainerID stands in an Open whose own is empty, in particular in that of a refusal.
+	ContainerID string
+
 	// MaxFrameSize is the largest frame in bytes that we take and make (default 1 MiB, at least 512). MaxOpenSize bounds
 	// the frames before the peer's Open is there (default 4 KiB for a server, 64 KiB for a client).
 	MaxFrameSize uint32

@@ -75,17 +75,3 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // idleDescription is what Close says on an idle time-out, in the words that Qpid JMS uses.
 const idleDescription = "local-idle-timeout expired"
-
-// ErrMechanism and SASLError are how a SASL layer fails.
-var ErrMechanism = errors.New("oncemq: the server offers no SASL mechanism of ours")
-
-// SASLError is a server's no. Only SASLCodeSysTemp is worth another try, elsewhere (C16).
-type SASLError struct {
-	// Code is the outcome's.
-	Code amqp.SASLCode
-}
-
-// Error names the code.
-func (e *SASLError) Error() string {
-	return fmt.Sprintf("oncemq: the server refused the SASL exchange with code %d", e.Code)
-}

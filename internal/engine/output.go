@@ -1,0 +1,59 @@
+package engine
+
+import "time"
+
+// TakeOutput hands over the bytes to be written now and takes spare, if it has capacity, as its next buffer: the
+// result is the caller's and may be given back as spare once it is written. It makes frames of waiting transfers until
+// Config.OutputLimit. An empty result means that there is nothing to write. The deliveries whose first frame is in the
+// result are Written from now on.
+func (c *Conn) TakeOutput(spare []byte, now time.Time) []byte {
+	c.flush()
+	c.pump()
+	b := c.out
+	if len(b) == 0 {
+		if cap(spare) > cap(c.out) {
+			c.out = spare[:0]
+		}
+		return nil
+	}
+	c.taken += uint64(len(b))
+	c.out = spare[:0]
+	c.lastOut = now
+	return b
+}
+
+// HasOutput says that TakeOutput may give bytes; false means that it gives none.
+func (c *Conn) HasOutput() bool {
+	return len(c.out) > 0 || c.pending.s != nil || len(c.sendable) > 0
+}
+
+// Backlog is how many bytes wait: frames made and not taken, and the payload of deliveries that are not frames yet.
+func (c *Conn) Backlog() int { return len(c.out) + c.waiting }
+
+// Taken is how many bytes TakeOutput has handed over in all; Delivery.End is a position in the same count.
+func (c *Conn) Taken() uint64 { return c.taken }
+
+// position is where the next frame will begin in the count of Taken.
+func (c *Conn) position() uint64 { return c.taken + uint64(len(c.out)) }
+
+// pump makes frames of waiting deliveries, one delivery of each session in turn, as far as they may go.
+func (c *Conn) pump() {
+	for len(c.sendable) > 0 && len(c.out) < c.cfg.OutputLimit {
+		c.turn %= len(c.sendable)
+		s := c.sendable[c.turn]
+		if s.sendNext() {
+			c.turn++
+			continue
+		}
+		s.inSendable = false
+		c.sendable = append(c.sendable[:c.turn], c.sendable[c.turn+1:]...)
+	}
+}
+
+// wake lets pump look at the session again.
+func (s *Session) wake() {
+	if !s.inSendable && s.peerWindow > 0 && s.queue.len() > 0 && !s.over() {
+		s.inSendable = true
+		s.conn.sendable = append(s.conn.sendable, s)
+	}
+}
