@@ -66,7 +66,7 @@ func (d *Decoder) Decode(src []byte) (Frame, int, error) {
 		return Frame{}, 0, ErrShort
 	}
 	d.r = newReader(src[:size:size], d.Limits)
-	d.r.off, d.r.tx = body, &d.tx
+	d.r.off = body
 	if err := d.body(&f); err != nil {
 		return Frame{}, 0, err
 	}
@@ -106,9 +106,11 @@ func (d *Decoder) performative(code uint64) Performative {
 	r := &d.r
 	switch code {
 	case codeTransfer:
+		r.tx = &d.tx
 		d.transfer.decode(r)
 		return &d.transfer
 	case codeDisposition:
+		r.tx = &d.tx
 		d.disposition.decode(r)
 		return &d.disposition
 	case codeFlow:

@@ -40,12 +40,13 @@ func AppendFlow(dst []byte, channel uint16, x *Flow) []byte {
 
 // AppendTransferPart appends a transfer frame of at most maxFrame bytes with as much of payload as fits, and returns what
 // doesn't. If something is left, More is written as true whatever x says, and the caller goes on with a continuation: the
-// same handle, the rest of the payload. A maxFrame below MinMaxFrameSize counts as that, so that there is always progress.
+// same handle, the rest of the payload; rest is empty when all is written. A maxFrame below MinMaxFrameSize counts as that,
+// so that there is always progress.
 func AppendTransferPart(dst []byte, channel uint16, x *Transfer, payload []byte, maxFrame uint32) (out, rest []byte) {
 	start := len(dst)
 	room := int(max(maxFrame, MinMaxFrameSize))
 	dst = x.appendTo(openFrame(dst, FrameAMQP, channel))
-	if len(dst)-start+len(payload) <= room {
+	if len(dst)-start+len(payload) <= room || len(payload) == 0 {
 		return closeFrame(append(dst, payload...), start), nil
 	}
 	part := *x

@@ -1,6 +1,6 @@
 package amqp
 
-// syms is a field that may be multiple: an array of symbols or a single one (1.3.6 of part 1's composite types). An empty
+// syms is a field that may be multiple: an array of symbols or a single one (1.4). An empty
 // array is an empty slice, an absent field nil.
 func (r *reader) syms(l *listReader, field string) []Symbol {
 	c, ok := r.next(l)
@@ -16,34 +16,30 @@ func (r *reader) syms(l *listReader, field string) []Symbol {
 		r.mistyped(l, field)
 		return nil
 	}
+	r.enter()
 	count, end := r.compound(c, 0)
-	code := r.byte()
 	if r.err != nil {
 		return nil
 	}
+	outer := r.inside(end)
+	code := r.byte()
+	// What an array without elements is of says nothing.
 	if count > 0 && code != 0xa3 && code != 0xb3 {
 		r.mistyped(l, field)
-		return nil
 	}
 	// Each takes a byte at least: a count beyond that is a lie, and nothing is allocated for it.
-	if uint64(count) > uint64(end-min(r.off, end)) {
+	if uint64(count) > uint64(r.end-r.off) {
 		r.fail(l.name + "." + field + " counts more symbols than it holds")
-		return nil
 	}
 	r.charge(count, 16*int(count))
-	if r.err != nil {
-		return nil
+	var s []Symbol
+	if r.err == nil {
+		s = make([]Symbol, 0, count)
 	}
-	outer := r.end
-	r.end = end
-	s := make([]Symbol, 0, count)
-	for range count {
+	for i := uint32(0); i < count && r.err == nil; i++ {
 		s = append(s, r.symbol(code))
 	}
-	if r.err == nil && r.off != r.end {
-		r.mistyped(l, field)
-	}
-	r.end = outer
+	r.outside(outer)
 	return s
 }
 
@@ -241,8 +237,7 @@ func (r *reader) unsettled(l *listReader, field string) []Unsettled {
 	if r.err != nil {
 		return nil
 	}
-	outer := r.end
-	r.end = end
+	outer := r.inside(end)
 	// The entries are a list of fields in turn: tag, state, tag, state …
 	entry := listReader{name: l.name, left: count}
 	m := make([]Unsettled, 0, count/2)
@@ -250,10 +245,6 @@ func (r *reader) unsettled(l *listReader, field string) []Unsettled {
 		tag := r.needBin(&entry, field)
 		m = append(m, Unsettled{Tag: tag, State: r.state(&entry, field)})
 	}
-	if r.err == nil && r.off != r.end {
-		r.fail("a map whose size is not that of its entries")
-	}
-	r.end = outer
-	r.leave()
+	r.outside(outer)
 	return m
 }

@@ -29,7 +29,8 @@ type Sections struct {
 	// Footer is what follows the body.
 	Footer []byte
 
-	// Rest is everything from the message annotations on: it follows a new header and new delivery annotations.
+	// Rest is everything from the message annotations on: it follows a new header and new delivery annotations. Without
+	// its first len(MessageAnnotations) bytes it follows new message annotations too.
 	Rest []byte
 	// Bare is the bare message: properties, application properties, body.
 	Bare []byte
@@ -94,7 +95,7 @@ func (p *sectionParser) inOrder(code uint64) bool {
 	switch {
 	case code < codeHeader || code > codeFooter:
 		p.r.fail("a section that is not defined")
-	case code > p.last && (code != codeFooter && isBody(code) && isBody(p.last)):
+	case code > p.last && isBody(code) && isBody(p.last):
 		p.r.fail("a body of two kinds")
 	case code > p.last, code == p.last && (code == codeData || code == codeAMQPSequence):
 		return true
@@ -147,14 +148,8 @@ func (p *sectionParser) keep(code uint64, start int) {
 	case codeFooter:
 		s.Footer = b
 	default:
-		if s.BodyCount == 0 {
-			s.Body = b
-		}
 		// Body sections stand one behind the other: the range grows.
-		first := start - len(s.Body)
-		if s.BodyCount > 0 {
-			s.Body = p.r.buf[first:p.r.off:p.r.off]
-		}
+		s.Body = p.r.buf[start-len(s.Body) : p.r.off : p.r.off]
 		s.BodyCount++
 		s.BodyKind = BodyKind(code-codeData) + BodyData
 	}

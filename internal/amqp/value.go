@@ -116,6 +116,38 @@ func Symbols(names ...Symbol) Array {
 	return a
 }
 
+// Ulongs is an Array of ulongs.
+func Ulongs(values ...uint64) Array {
+	a := Array{Type: TypeUlong, Items: make([]any, len(values))}
+	for i, v := range values {
+		a.Items[i] = v
+	}
+	return a
+}
+
+// Uint64 is the value of any integer type that is not negative, for readers that don't mind which one a client chose.
+func Uint64(v any) (uint64, bool) {
+	switch x := v.(type) {
+	case uint64:
+		return x, true
+	case uint32:
+		return uint64(x), true
+	case uint16:
+		return uint64(x), true
+	case uint8:
+		return uint64(x), true
+	case int64:
+		return uint64(x), x >= 0
+	case int32:
+		return uint64(x), x >= 0
+	case int16:
+		return uint64(x), x >= 0
+	case int8:
+		return uint64(x), x >= 0
+	}
+	return 0, false
+}
+
 // Described is a value with a descriptor, usually a ulong (uint64) or a Symbol, that this package doesn't know or that
 // stands where any type may (1.2).
 type Described struct {
