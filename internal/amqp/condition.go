@@ -49,6 +49,14 @@ const (
 	ErrCondTransactionDecided   Symbol = "oncemq:transaction:decided"
 )
 
+// Conditions of ours: a delivery that a receiver accepted had gone elsewhere; a rollback as Qpid JMS has to be told it
+// (amqp.md 0.3); an End that asks to keep the session's outcomes.
+const (
+	ErrCondDeliveryLost    Symbol = "oncemq:delivery:lost"
+	ErrCondRolledBack      Symbol = "oncemq:transaction:rolled-back"
+	ErrCondOutcomesUnknown Symbol = "oncemq:outcomes-unknown"
+)
+
 // Transaction capabilities of a coordinator (4.5.7).
 const (
 	CapLocalTransactions       Symbol = "amqp:local-transactions"
@@ -77,6 +85,8 @@ const (
 	CapOncemqSession  Symbol = "oncemq:session-1"
 	CapOncemqTx       Symbol = "oncemq:tx-1"
 	CapOncemqNumbered Symbol = "oncemq:numbered-1"
+	// CapOncemqClient is asked for in Open: a client that can resume and is told that we live while an answer is due.
+	CapOncemqClient Symbol = "oncemq:client-1"
 )
 
 // Keys of Begin.Properties in resumable sessions.
@@ -85,6 +95,9 @@ const (
 	PropNonce      Symbol = "oncemq:nonce"
 	PropResumed    Symbol = "oncemq:resumed"
 	PropLastNumber Symbol = "oncemq:last-number"
+	// PropRollback asks for OnFailover Rollback. PropAttempt stands in Open.Properties, beside PropNonce.
+	PropRollback Symbol = "oncemq:rollback"
+	PropAttempt  Symbol = "oncemq:attempt"
 )
 
 // Keys of the message annotations on declare and discharge.
