@@ -88,7 +88,7 @@ func (s *lostReply) commit(toServer bool, n int, act func(node *cluster.Node)) (
 	}
 	tx := must(s.session.Begin(ctx))(s.t)
 	d := must(s.in.Receive(ctx))(s.t)
-	if err := tx.Send(ctx, s.out, oncemq.NewMessage(d.Message.Data())); err != nil {
+	if err := tx.Send(ctx, s.out, oncemq.NewMessage(d.Message.Data)); err != nil {
 		s.t.Fatalf("tx.Send: %v", err)
 	}
 	if err := tx.Accept(d); err != nil {
@@ -110,7 +110,7 @@ func (s *lostReply) commit(toServer bool, n int, act func(node *cluster.Node)) (
 		cut = cut || !armed
 		s.largestTo, s.largestBy = max(s.largestTo, to), max(s.largestBy, by)
 	}
-	switch key := string(d.Message.Data()); {
+	switch key := string(d.Message.Data); {
 	case s.committed[key]:
 		s.t.Fatalf("message %s was handed out again although its transaction was committed", key)
 	case err == nil:
@@ -137,7 +137,7 @@ func (s *lostReply) verify() {
 		if err != nil {
 			s.t.Fatalf("reading lost.out: %d of %d committed ones are there: %v", len(found), len(s.committed), err)
 		}
-		found[string(d.Message.Data())]++
+		found[string(d.Message.Data)]++
 		if err := d.Accept(ctx); err != nil {
 			s.t.Fatal(err)
 		}
