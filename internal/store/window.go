@@ -25,12 +25,12 @@ func (w *window) at(offset, n int64) ([]byte, error) {
 		w.size = roundUp(info.Size())
 	}
 	if offset < w.start || offset+n > w.start+w.n {
-		want := max(n, windowBytes)
+		want := max(n, min(windowBytes, w.size-offset))
 		if int64(len(w.buf)) < want {
 			w.buf = make([]byte, want)
 		}
-		w.start, w.n = offset, int64(len(w.buf))
-		if _, err := readFull(w.file, w.buf, offset); err != nil {
+		w.start, w.n = offset, want
+		if _, err := readFull(w.file, w.buf[:want], offset); err != nil {
 			w.n = 0
 			return nil, err
 		}
