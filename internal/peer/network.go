@@ -1,34 +1,309 @@
 package peer
 
-import "context"
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxStrangers bounds the connections that are in their handshake.
+const maxStrangers = 64
 
 // Network is a node's connections to all its peers. Methods are safe for concurrent use.
-type Network struct{}
+type Network struct {
+	config  Config
+	links   map[uint64]*link // never changes
+	founded chan struct{}    // closed once the stamp names a cluster
+
+	mu       sync.Mutex
+	stamp    Stamp                 // guarded by mu
+	accepted map[net.Conn]struct{} // open accepted connections; guarded by mu
+	closed   bool                  // guarded by mu
+	said     map[string]time.Time  // when a complaint was logged last; guarded by mu
+}
 
 // New checks the configuration; it starts nothing.
-func New(config Config) *Network { panic("soon") }
+func New(config Config) *Network {
+	if config.Dial == nil {
+		dialer := &net.Dialer{Control: tune}
+		config.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.QueueBytes == 0 {
+		config.QueueBytes = 16 << 20
+	}
+	if config.DialTimeout == 0 {
+		config.DialTimeout = time.Second
+	}
+	n := &Network{
+		config:   config,
+		links:    map[uint64]*link{},
+		founded:  make(chan struct{}),
+		accepted: map[net.Conn]struct{}{},
+		said:     map[string]time.Time{},
+	}
+	for id, address := range config.Addresses {
+		if id != config.Stamp.Node {
+			n.links[id] = &link{net: n, peer: id, address: address, kick: make(chan struct{}, 1)}
+		}
+	}
+	n.SetStamp(config.Stamp)
+	return n
+}
 
 // Run serves and dials until ctx ends; it returns when all its goroutines are gone. Streams
 // are dialled only once the stamp names a cluster; Ask is answered from the start.
-func (n *Network) Run(ctx context.Context) { panic("soon") }
+func (n *Network) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	if n.config.Listener != nil {
+		wg.Go(func() { n.accept(ctx, &wg) })
+	}
+	for _, l := range n.links {
+		wg.Go(func() {
+			select {
+			case <-n.founded:
+				l.run(ctx)
+			case <-ctx.Done():
+			}
+		})
+	}
+	<-ctx.Done()
+	if n.config.Listener != nil {
+		n.config.Listener.Close()
+	}
+	n.mu.Lock()
+	n.closed = true
+	for conn := range n.accepted {
+		conn.Close()
+	}
+	n.mu.Unlock()
+	wg.Wait()
+}
 
 // SetStamp changes the stamp when the cluster is founded.
-func (n *Network) SetStamp(s Stamp) { panic("soon") }
+func (n *Network) SetStamp(s Stamp) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stamp.Cluster == [16]byte{} && s.Cluster != [16]byte{} {
+		close(n.founded)
+	}
+	n.stamp = s
+}
+
+func (n *Network) currentStamp() Stamp {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stamp
+}
 
 // Ask asks a peer for its stamp: the bootstrap question "are you empty?" [8.2]. ErrRefused
 // where it won't talk to this node.
-func (n *Network) Ask(ctx context.Context, peer uint64) (Stamp, error) { panic("soon") }
+func (n *Network) Ask(ctx context.Context, peer uint64) (Stamp, error) {
+	conn, stamp, err := n.dialAndGreet(ctx, peer, purposeAsk)
+	if err != nil {
+		return Stamp{}, err
+	}
+	return stamp, conn.Close()
+}
+
+// open dials a stream.
+func (n *Network) open(ctx context.Context, peer uint64, what purpose) (net.Conn, error) {
+	conn, _, err := n.dialAndGreet(ctx, peer, what)
+	return conn, err
+}
+
+func (n *Network) dialAndGreet(ctx context.Context, peer uint64, what purpose) (net.Conn, Stamp, error) {
+	l := n.links[peer]
+	if l == nil {
+		return nil, Stamp{}, fmt.Errorf("node %d has no peer %d", n.config.Stamp.Node, peer)
+	}
+	dialCtx, cancel := context.WithTimeout(ctx, n.config.DialTimeout)
+	defer cancel()
+	conn, err := n.config.Dial(dialCtx, l.address)
+	if err != nil {
+		return nil, Stamp{}, err
+	}
+	// The end of ctx must end a handshake too.
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stamp, err := n.greet(conn, peer, what)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, Stamp{}, err
+	}
+	return conn, stamp, nil
+}
+
+// accept takes connections until the listener is closed.
+func (n *Network) accept(ctx context.Context, wg *sync.WaitGroup) {
+	strangers := make(chan struct{}, maxStrangers)
+	for {
+		conn, err := n.config.Listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			n.complain(0, "accepting", err)
+			select {
+			case <-time.After(minRedial):
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		select {
+		case strangers <- struct{}{}:
+		default:
+			conn.Close()
+			continue
+		}
+		if !n.track(conn) {
+			conn.Close()
+			return
+		}
+		wg.Go(func() {
+			defer n.untrack(conn)
+			r := bufio.NewReaderSize(conn, 64<<10)
+			h, err := n.admit(conn, r)
+			<-strangers
+			if err != nil {
+				n.complain(h.stamp.Node, "answering", err)
+				return
+			}
+			n.serve(conn, r, h)
+		})
+	}
+}
+
+// serve reads a stream until it ends.
+func (n *Network) serve(conn net.Conn, r *bufio.Reader, h hello) {
+	if h.purpose == purposeAsk {
+		return
+	}
+	from := h.stamp.Node
+	select {
+	case n.links[from].kick <- struct{}{}:
+	default:
+	}
+	var buf []byte
+	for {
+		kind, body, grown, err := readFrame(r, buf, maxBody)
+		if err == nil {
+			err = n.dispatch(from, kind, body)
+		}
+		if err != nil {
+			if errors.Is(err, ErrFrame) {
+				n.complain(from, "reading", err)
+			}
+			return
+		}
+		buf = grown
+		if cap(buf) > 2*readStep {
+			buf = nil
+		}
+	}
+}
+
+// dispatch hands one frame to the handler.
+func (n *Network) dispatch(from uint64, kind byte, body []byte) error {
+	switch kind {
+	case frameRaft:
+		n.config.Handler.Raft(from, body)
+	case frameRecords:
+		records, err := decodeRecords(body)
+		if err != nil {
+			return err
+		}
+		n.config.Handler.Records(from, records)
+	case frameNote:
+		note, err := decodeNote(body)
+		if err != nil {
+			return err
+		}
+		n.config.Handler.Note(from, note)
+	default:
+		return fmt.Errorf("%w: unknown kind %d", ErrFrame, kind)
+	}
+	return nil
+}
 
 // SendRaft queues a raft message, on the urgent or the bulk stream. false: not connected, or
 // the queue is full; the message is dropped.
-func (n *Network) SendRaft(to uint64, urgent bool, p Payload) bool { panic("soon") }
+func (n *Network) SendRaft(to uint64, urgent bool, p Payload) bool {
+	return n.send(to, urgent, item{kind: frameRaft, payload: p})
+}
 
 // SendRecords queues records on the bulk stream; Data is owned by the Network from then on.
 // false: nothing was queued; send again later.
-func (n *Network) SendRecords(to uint64, r Records) bool { panic("soon") }
+func (n *Network) SendRecords(to uint64, r Records) bool {
+	return n.send(to, false, item{kind: frameRecords, records: r})
+}
 
 // SendNote queues a note on the urgent stream. false: it was not.
-func (n *Network) SendNote(to uint64, note Note) bool { panic("soon") }
+func (n *Network) SendNote(to uint64, note Note) bool {
+	return n.send(to, true, item{kind: frameNote, note: note})
+}
+
+func (n *Network) send(to uint64, urgent bool, it item) bool {
+	l := n.links[to]
+	if l == nil {
+		return false
+	}
+	q := l.queue(urgent)
+	return q != nil && q.put(it)
+}
 
 // Connected reports that both streams to the peer are open.
-func (n *Network) Connected(peer uint64) bool { panic("soon") }
+func (n *Network) Connected(peer uint64) bool {
+	l := n.links[peer]
+	return l != nil && l.queue(true) != nil
+}
+
+func (n *Network) track(conn net.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	n.accepted[conn] = struct{}{}
+	return true
+}
+
+func (n *Network) untrack(conn net.Conn) {
+	n.mu.Lock()
+	delete(n.accepted, conn)
+	n.mu.Unlock()
+	conn.Close()
+}
+
+// complain logs what only people can mend, each text at most every 10 s.
+func (n *Network) complain(peer uint64, doing string, err error) {
+	if errors.Is(err, errNotFounded) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
+		return
+	}
+	text := fmt.Sprint(peer, doing, err)
+	n.mu.Lock()
+	again := time.Since(n.said[text]) < 10*time.Second
+	if !again {
+		if len(n.said) > 100 {
+			clear(n.said)
+		}
+		n.said[text] = time.Now()
+	}
+	n.mu.Unlock()
+	if !again {
+		n.config.Logger.Warn("peer connection", "peer", peer, "while", doing, "error", err)
+	}
+}
