@@ -335,7 +335,7 @@ func TestKilledProcess(t *testing.T) {
 // faultFS fails writes or syncs once an error is set.
 type faultFS struct {
 	FS
-	write, sync error
+	write, sync, open error
 }
 
 type faultFile struct {
@@ -344,6 +344,9 @@ type faultFile struct {
 }
 
 func (fs *faultFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	if fs.open != nil {
+		return nil, fs.open
+	}
 	f, err := fs.FS.OpenReadWrite(name, c, o...)
 	return &faultFile{f, fs}, err
 }

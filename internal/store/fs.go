@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -35,6 +36,30 @@ func syncDir(fs FS, path string) error {
 		err = e
 	}
 	return err
+}
+
+// replaceFile replaces a file or makes it, so that after a crash it holds the old bytes or the new ones: a temporary file,
+// synced, renamed, and the directory synced. An error is ErrDisk.
+func replaceFile(fs FS, dir, name string, b []byte) error {
+	path := fs.PathJoin(dir, name)
+	f, err := fs.Create(path+".tmp", vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(b)
+		if err == nil {
+			err = f.Sync()
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		err = fs.Rename(path+".tmp", path)
+	}
+	if err == nil {
+		err = syncDir(fs, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: writing %s: %v", ErrDisk, path, err)
+	}
+	return nil
 }
 
 // readFull reads len(b) bytes at offset; what lies behind the end of the file reads as zeros. It returns how much the

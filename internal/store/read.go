@@ -77,7 +77,7 @@ func (l *Log) Entries(dst []Entry, lo, hi, maxBytes uint64) ([]Entry, error) {
 		}
 		next += uint64(len(more) - len(dst))
 		dst = more
-		if done {
+		if done || bytes >= maxBytes {
 			break
 		}
 	}

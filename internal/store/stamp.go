@@ -7,8 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Stamp says whose a directory is. docs/format/log.md draws the file.
@@ -104,33 +102,9 @@ func decodeStamp(b []byte, path string) (Stamp, uint64, error) {
 	return s, le.Uint64(b[40:]), nil
 }
 
-// writeStamp replaces the stamp file: a temporary file, synced, renamed, and the directory synced.
+// writeStamp replaces the stamp file.
 func writeStamp(files FS, dir string, s Stamp, key uint64) error {
-	path := files.PathJoin(dir, stampName)
-	err := func() error {
-		f, err := files.Create(path+".tmp", vfs.WriteCategoryUnspecified)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(s.encode(key))
-		if err == nil {
-			err = f.Sync()
-		}
-		if e := f.Close(); err == nil {
-			err = e
-		}
-		if err == nil {
-			err = files.Rename(path+".tmp", path)
-		}
-		if err == nil {
-			err = syncDir(files, dir)
-		}
-		return err
-	}()
-	if err != nil {
-		return fmt.Errorf("%w: writing %s: %v", ErrDisk, path, err)
-	}
-	return nil
+	return replaceFile(files, dir, stampName, s.encode(key))
 }
 
 // isEOF reports the end of a file, reached early or exactly.

@@ -1,16 +1,16 @@
 package store
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // votersName is the file that lists the ids of the nodes that the cluster was founded with.
@@ -26,7 +26,7 @@ func (d *Dir) Birth() (birth [16]byte) {
 	return birth
 }
 
-// Voters are the ids that SetVoters wrote, ascending; nil before.
+// Voters are the ids that SetVoters wrote, ascending; nil before. A list that can't be read is ErrCorrupt.
 func (d *Dir) Voters() ([]uint64, error) {
 	path := d.Path(votersName)
 	f, err := d.fs.Open(path)
@@ -37,49 +37,39 @@ func (d *Dir) Voters() ([]uint64, error) {
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}
 	defer f.Close()
-	b := make([]byte, 4096)
-	n, err := f.Read(b)
-	if err != nil && !isEOF(err) {
+	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
 		return nil, fmt.Errorf("%w: reading %s: %v", ErrCorrupt, path, err)
 	}
-	var voters []uint64
-	for _, field := range strings.Fields(string(b[:n])) {
-		v, err := strconv.ParseUint(field, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s holds %q, not a node's id", ErrCorrupt, path, field)
-		}
-		voters = append(voters, v)
-	}
-	if len(voters) == 0 || !slices.IsSorted(voters) {
-		return nil, fmt.Errorf("%w: %s names no nodes", ErrCorrupt, path)
+	voters, ok := decodeVoters(b)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is not a list of nodes with the right checksum; copy it from another node of the cluster", ErrCorrupt, path)
 	}
 	return voters, nil
 }
 
 // SetVoters writes the ids of the cluster's nodes, ascending, atomically and synced. Write them before SetCluster.
 func (d *Dir) SetVoters(voters []uint64) error {
-	path := d.Path(votersName)
-	var text []byte
+	return replaceFile(d.fs, d.path, votersName, encodeVoters(voters))
+}
+
+// encodeVoters is one id a line, and a line with the checksum of those before it.
+func encodeVoters(voters []uint64) []byte {
+	var b []byte
 	for _, v := range voters {
-		text = strconv.AppendUint(text, v, 10)
-		text = append(text, '\n')
+		b = append(strconv.AppendUint(b, v, 10), '\n')
 	}
-	f, err := d.fs.Create(path+".tmp", vfs.WriteCategoryUnspecified)
-	if err == nil {
-		_, err = f.Write(text)
-		if err == nil {
-			err = f.Sync()
+	return fmt.Appendf(b, "crc32c %08x\n", crc32.Checksum(b, castagnoli))
+}
+
+func decodeVoters(b []byte) (voters []uint64, ok bool) {
+	lines := strings.Split(string(b), "\n")
+	for _, line := range lines[:max(len(lines)-2, 0)] {
+		v, err := strconv.ParseUint(line, 10, 64)
+		if err != nil || len(voters) > 0 && v <= voters[len(voters)-1] {
+			return nil, false
 		}
-		err = errors.Join(err, f.Close())
+		voters = append(voters, v)
 	}
-	if err == nil {
-		err = d.fs.Rename(path+".tmp", path)
-	}
-	if err == nil {
-		err = syncDir(d.fs, d.path)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: writing %s: %v", ErrDisk, path, err)
-	}
-	return nil
+	return voters, len(voters) > 0 && bytes.Equal(encodeVoters(voters), b)
 }

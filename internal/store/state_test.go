@@ -1,0 +1,282 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+func openState(t testing.TB, fs FS, opts StateOptions) (*Dir, *State) {
+	t.Helper()
+	d, err := Open(Options{Dir: "/data", FS: fs, Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.OpenState(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), d.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return d, s
+}
+
+// TestStateCrash: after a crash at any moment the state is exactly that of one earlier applied index, at least the one
+// that DurableIndex had said (6.1, 6.2).
+func TestStateCrash(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	_, s := openState(t, mem, StateOptions{MemTableBytes: 512 << 10})
+	b := s.NewBatch()
+	defer b.Close()
+	var want [][]byte // want[i] is the digest of the state at applied index i
+	digest := func(s *State) []byte {
+		var sum []byte
+		if err := s.Iterate([]byte{0, 0}, func(k, v []byte) bool {
+			sum = binary.LittleEndian.AppendUint32(append(sum, k[2:]...), uint32(len(v)))
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	want = append(want, nil)
+	key := func(i uint64) []byte { return fmt.Appendf([]byte{0, 0}, "%06d", i) }
+	rose := map[uint64]bool{}
+	for i := uint64(1); i <= 600; i++ {
+		b.Put(key(i), bytes.Repeat([]byte{byte(i)}, 3000))
+		if i > 5 {
+			b.Delete(key(i - 5))
+		}
+		if i%50 == 0 {
+			b.DeleteRange(key(i-20), key(i-2))
+		}
+		if err := s.Apply(b, i); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, digest(s))
+		if i%10 != 0 {
+			continue
+		}
+		durable, err := s.DurableIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d2, err := Open(Options{Dir: "/data", FS: CrashFS(mem, i, int(i/10%3)*50), Node: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s2, err := d2.OpenState(StateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied := s2.AppliedIndex()
+		if applied < durable || applied > i {
+			t.Fatalf("after a crash at %d: applied index %d, durable was %d", i, applied, durable)
+		}
+		if !bytes.Equal(digest(s2), want[applied]) {
+			t.Fatalf("after a crash at %d: the state is not that of applied index %d", i, applied)
+		}
+		rose[applied] = true
+		s2.Close()
+		d2.Close()
+	}
+	if len(rose) < 3 {
+		t.Errorf("flushed too rarely to show anything: %v", rose)
+	}
+}
+
+// TestDurableIndex: it stays behind the applied index until a flush, and reaches it then.
+func TestDurableIndex(t *testing.T) {
+	_, s := openState(t, vfs.NewCrashableMem(), StateOptions{})
+	check := func(applied, durable uint64) {
+		t.Helper()
+		got, err := s.DurableIndex()
+		if err != nil || got != durable || s.AppliedIndex() != applied {
+			t.Errorf("applied %d, durable %d, %v; want %d, %d", s.AppliedIndex(), got, err, applied, durable)
+		}
+	}
+	check(0, 0)
+	if err := s.Apply(nil, 7); err != nil {
+		t.Fatal(err)
+	}
+	check(7, 0)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	check(7, 7)
+	if err := s.Apply(nil, 9); err != nil {
+		t.Fatal(err)
+	}
+	check(9, 7)
+	defer func() {
+		if recover() == nil {
+			t.Error("an applied index that goes back was taken")
+		}
+	}()
+	s.Apply(nil, 9)
+}
+
+// TestStateReads: get, iterate and ranges; a batch is empty after Apply.
+func TestStateReads(t *testing.T) {
+	_, s := openState(t, vfs.NewCrashableMem(), StateOptions{})
+	b := s.NewBatch()
+	defer b.Close()
+	for _, k := range []string{"a", "ab", "abc", "b", "\xff\xfe"} {
+		b.Put([]byte(k), []byte("value of "+k))
+	}
+	if b.Empty() || b.Len() < 20 {
+		t.Error("the batch says it is empty")
+	}
+	if err := s.Apply(b, 1); err != nil {
+		t.Fatal(err)
+	}
+	if !b.Empty() {
+		t.Error("the batch is not empty after Apply")
+	}
+	if v, ok, err := s.Get([]byte("ab"), []byte("> ")); string(v) != "> value of ab" || !ok || err != nil {
+		t.Errorf("get: %q %v %v", v, ok, err)
+	}
+	if v, ok, err := s.Get([]byte("abd"), nil); len(v) != 0 || ok || err != nil {
+		t.Errorf("get of nothing: %q %v %v", v, ok, err)
+	}
+	for _, c := range []struct {
+		prefix string
+		limit  int
+		want   string
+	}{{"a", 9, "a ab abc "}, {"a", 2, "a ab "}, {"ab", 9, "ab abc "}, {"\xff\xfe", 9, "\xff\xfe "}, {"c", 9, ""}} {
+		got := ""
+		err := s.Iterate([]byte(c.prefix), func(k, v []byte) bool {
+			got += string(k) + " "
+			c.limit--
+			return c.limit > 0
+		})
+		if err != nil || got != c.want {
+			t.Errorf("prefix %q: %q, %v", c.prefix, got, err)
+		}
+	}
+	if end := prefixEnd([]byte{1, 0xFF, 0xFF}); !bytes.Equal(end, []byte{2}) {
+		t.Errorf("end of a prefix: %x", end)
+	}
+	if end := prefixEnd([]byte{0xFF, 0xFF}); end != nil {
+		t.Errorf("end of the last prefix: %x", end)
+	}
+}
+
+// TestFlushError: a failed background flush is fatal [6.1].
+func TestFlushError(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fs := &createFails{FS: mem}
+	d, err := Open(Options{Dir: "/data", FS: fs, Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	fatal := make(chan error, 100)
+	s, err := d.OpenState(StateOptions{Fatal: func(err error) {
+		fs.fail.Store(false) // so that the flush, which Pebble repeats, ends
+		fatal <- err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fs.fail.Store(true)
+	if err := s.Apply(nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-fatal; !errors.Is(err, ErrDisk) {
+		t.Errorf("fatal error: %v", err)
+	}
+}
+
+// createFails fails to make tables.
+type createFails struct {
+	FS
+	fail atomic.Bool
+}
+
+func (fs *createFails) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if fs.fail.Load() {
+		return nil, errors.New("EIO")
+	}
+	return fs.FS.Create(name, c)
+}
+
+// TestBegin: what a start needs, and the parts of a directory that don't fit each other (faults 58, 61).
+func TestBegin(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		last    uint64 // entries in the log
+		commit  uint64
+		applied uint64
+		want    error
+		commits uint64
+	}{
+		{"new", 0, 0, 0, nil, 0},
+		{"replay", 9, 7, 3, nil, 7},
+		{"commit index not synced", 9, 2, 5, nil, 5},
+		{"end of the log gone", 4, 4, 5, ErrCorrupt, 0},
+		{"commit behind the end", 4, 6, 3, ErrCorrupt, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, s := openState(t, vfs.NewCrashableMem(), StateOptions{})
+			l, err := d.OpenLog(smallLog)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			a := Append{State: HardState{Term: 1, Commit: c.commit}}
+			for i := range c.last {
+				a.Entries = append(a.Entries, Entry{Index: i + 1, Term: 1})
+			}
+			if c.last > 0 {
+				if err := l.Append(a); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.applied > 0 {
+				if err := s.Apply(nil, c.applied); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start, err := Begin(l, s)
+			if !errors.Is(err, c.want) || err == nil && start.State.Commit != c.commits {
+				t.Errorf("%+v, %v", start, err)
+			}
+		})
+	}
+}
+
+// TestStateVersion: a state of a newer format is refused by name.
+func TestStateVersion(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	d, err := Open(Options{Dir: "/data", FS: mem, Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s, err := d.OpenState(StateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	f, err := mem.Create("/data/state/marker.format-version.000900.999", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if _, err := d.OpenState(StateOptions{}); !errors.Is(err, ErrVersion) {
+		t.Errorf("a newer format: %v", err)
+	}
+}
