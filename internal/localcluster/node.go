@@ -108,15 +108,14 @@ func (n *Node) Signal(sig syscall.Signal) error {
 	return n.proc.cmd.Process.Signal(sig)
 }
 
-// Kill kills the process (SIGKILL) and waits until it is gone. signalled is the
-// moment just before the signal.
-func (n *Node) Kill() (signalled time.Time, err error) {
-	signalled = time.Now()
-	if err := n.Signal(syscall.SIGKILL); err != nil {
-		return signalled, fmt.Errorf("killing node %d: %w", n.ID, err)
+// Wait waits until the process has ended, as it does after Signal(SIGKILL).
+func (n *Node) Wait() {
+	n.mu.Lock()
+	p := n.proc
+	n.mu.Unlock()
+	if p != nil {
+		<-p.done
 	}
-	<-n.proc.done
-	return signalled, nil
 }
 
 // stop ends the process by SIGTERM, after grace by SIGKILL.

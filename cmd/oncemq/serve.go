@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncemq/oncemq/internal/config"
+	"github.com/oncemq/oncemq/internal/node"
+)
+
+func serveCommand() *cobra.Command {
+	var f config.ServeFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node",
+		Long: `Run a node until SIGTERM or SIGINT.
+
+"oncemq serve --dev" is a lone node. Three nodes on one machine:
+
+  peers=1=127.0.0.1:7001,2=127.0.0.1:7002,3=127.0.0.1:7003
+  oncemq serve --dev --node 1 --data n1 --peers $peers --listen 127.0.0.1:5672 --admin 127.0.0.1:8161 &
+  oncemq serve --dev --node 2 --data n2 --peers $peers --listen 127.0.0.1:5682 --admin 127.0.0.1:8171 &
+  oncemq serve --dev --node 3 --data n3 --peers $peers --listen 127.0.0.1:5692 --admin 127.0.0.1:8181 &
+
+One line on standard output says that the node is ready; logs go to standard error.
+Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := f.Parse()
+			if err != nil {
+				return err
+			}
+			return serve(c, cfg)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.Node, "node", config.DefaultNode, "this node's `ID`, 1 and up, never used again by another node")
+	flags.StringVar(&f.Data, "data", config.DefaultData, "data `DIR` of this node alone")
+	flags.StringVar(&f.Listen, "listen", config.DefaultListen, "`ADDR` for AMQP clients")
+	flags.StringVar(&f.PeerListen, "peer-listen", "", "`ADDR` for the other nodes (default: this node's in --peers, or "+config.DefaultPeerListen+")")
+	flags.StringVar(&f.Peers, "peers", "", "peer addresses of all nodes, this one included, `1=ADDR,2=ADDR,3=ADDR` (default: a lone node)")
+	flags.StringVar(&f.Admin, "admin", config.DefaultAdmin, "`ADDR` of the HTTP admin API")
+	flags.BoolVar(&f.Dev, "dev", false, "allow anonymous clients and profiling, on loopback only")
+	flags.StringVar(&f.Safety, "safety", config.DefaultSafety, `"off" answers before replication and fsync: for the demo, with an empty directory`)
+	return c
+}
+
+// serve runs the node.
+func serve(c *cobra.Command, cfg config.Serve) error {
+	tuneMemory()
+	logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	n, err := node.Open(node.Options{
+		Config: cfg, Version: versionText(), Ready: c.OutOrStdout(), Logger: logger,
+		Fatal: func(err error) {
+			logger.Error("the node can't go on", "node", cfg.Node, "error", err)
+			os.Exit(exitFailed)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("starting node %d: %w", cfg.Node, err)
+	}
+	if err := n.Run(c.Context()); err != nil {
+		return fmt.Errorf("node %d: %w", cfg.Node, err)
+	}
+	return nil
+}
+
+// tuneMemory trades memory for less collecting: the live heap of a node is small and
+// pointer-free, so at Go's default the collector would run for every few megabytes
+// of traffic. GOGC in the environment has the last word.
+func tuneMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
+}
