@@ -38,7 +38,7 @@ type Demo struct {
 	watch   stopwatch
 	latency latencies
 	// homes are the addresses that the workers are connected to.
-	homes      [workers]atomic.Pointer[string]
+	homes [workers]atomic.Pointer[string]
 	// numbers and receipts are the programs' own data: the last order of each producer,
 	// and the last receipt of each worker that was committed.
 	numbers    [producers]int
@@ -160,7 +160,9 @@ func (d *Demo) workload(ctx context.Context) error {
 	workUntil, stopWork := context.WithCancel(ctx)
 	defer stopWork()
 	for i, a := range d.audits() {
-		run(&auditing, "auditor", i, func() error { return d.persist(ctx, func() error { return d.audit(ctx, auditUntil, i, a.queue, a.tell) }) })
+		run(&auditing, "auditor", i, func() error {
+			return d.persist(ctx, func() error { return d.audit(ctx, auditUntil, i, a.queue, a.tell) })
+		})
 	}
 	for i := range workers {
 		run(&working, "worker", i, func() error { return d.persist(ctx, func() error { return d.work(ctx, workUntil, i) }) })
