@@ -35,14 +35,15 @@ type Conn struct {
 	// End has not; in byLocal until End went both ways.
 	byLocal, byPeer []*Session
 
-	out      []byte // frames made, not taken
-	taken    uint64
-	waiting  int        // payload bytes of deliveries that wait or are sent in part
-	sendable []*Session // those with waiting deliveries that aren't known to be blocked, served in turn
-	turn     int
-	free     *outgoing // recycled
-	pending  pendingDisposition
-	frame    frameScratch
+	out       []byte // frames made, not taken
+	taken     uint64
+	waiting   int        // payload bytes of deliveries that wait or are sent in part
+	sendable  []*Session // those with waiting deliveries that aren't known to be blocked, served in turn
+	turn      int
+	reopening []*Session // whose incoming window is to be opened anew
+	free      *outgoing  // recycled
+	pending   pendingDisposition
+	frame     frameScratch
 
 	partialBytes    uint64 // what all partial incoming deliveries hold
 	lastIn, lastOut time.Time

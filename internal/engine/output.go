@@ -7,8 +7,8 @@ import "time"
 // Config.OutputLimit. An empty result means that there is nothing to write. The deliveries whose first frame is in the
 // result are Written from now on.
 func (c *Conn) TakeOutput(spare []byte, now time.Time) []byte {
-	c.flush()
-	c.pump()
+	c.reopen()
+	c.Flush()
 	b := c.out
 	if len(b) == 0 {
 		if cap(spare) > cap(c.out) {
@@ -22,9 +22,16 @@ func (c *Conn) TakeOutput(spare []byte, now time.Time) []byte {
 	return b
 }
 
+// Flush makes frames of waiting transfers now, as far as window, credit and Config.OutputLimit permit, which TakeOutput does
+// otherwise: a frame asked for afterwards, such as a disposition, stands behind each delivery that is Sent then.
+func (c *Conn) Flush() {
+	c.flush()
+	c.pump()
+}
+
 // HasOutput says that TakeOutput may give bytes; false means that it gives none.
 func (c *Conn) HasOutput() bool {
-	return len(c.out) > 0 || c.pending.s != nil || len(c.sendable) > 0
+	return len(c.out) > 0 || c.pending.s != nil || len(c.sendable) > 0 || len(c.reopening) > 0
 }
 
 // Backlog is how many bytes wait: frames made and not taken, and the payload of deliveries that are not frames yet.

@@ -12,28 +12,29 @@ type Session struct {
 	channel, peerChannel uint16
 
 	// beginIn, endIn: what the peer sent; beginOut, endOut: what we have queued. told: the event SessionEnded is out.
-	beginIn          *amqp.Begin
-	beginOut         bool
-	endIn, endOut    bool
-	told             bool
-	peerHandleMax    uint32
-	handles          []*Link          // by our handle; nil where free
-	byPeer           map[uint32]*Link // by the peer's handle: from its Attach to its Detach
-	attaching        map[linkName]*Link
-	links            []*Link // all that are attached or have unsettled deliveries, in order of attaching
-	lingering        int     // how many of links are detached both ways
-	initialID        uint32  // our first transfer-id
-	nextOutgoingID   uint32
-	nextDeliveryID   uint32
-	peerWindow       uint32 // how many transfers the peer takes now
-	window           uint32 // how many transfers we take now, of windowMax
-	windowMax        uint32
-	nextIncomingID   uint32
-	lastDeliveryID   uint32 // the peer's newest, if anyDelivery
-	anyDelivery      bool
-	sent, received   map[uint32]*Delivery // unsettled, by delivery-id
-	queue            queue
-	inSendable       bool // stands in conn.sendable
+	beginIn        *amqp.Begin
+	beginOut       bool
+	endIn, endOut  bool
+	told           bool
+	peerHandleMax  uint32
+	handles        []*Link          // by our handle; nil where free
+	byPeer         map[uint32]*Link // by the peer's handle: from its Attach to its Detach
+	attaching      map[linkName]*Link
+	links          []*Link // all that are attached or have unsettled deliveries, in order of attaching
+	lingering      int     // how many of links are detached both ways
+	initialID      uint32  // our first transfer-id
+	nextOutgoingID uint32
+	nextDeliveryID uint32
+	peerWindow     uint32 // how many transfers the peer takes now
+	window         uint32 // how many transfers we take now, of windowMax
+	reopening      bool   // stands in conn.reopening
+	windowMax      uint32
+	nextIncomingID uint32
+	lastDeliveryID uint32 // the peer's newest, if anyDelivery
+	anyDelivery    bool
+	sent, received map[uint32]*Delivery // unsettled, by delivery-id
+	queue          queue
+	inSendable     bool // stands in conn.sendable
 }
 
 // linkName is what a pending Attach is found by: our role and the name.

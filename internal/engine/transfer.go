@@ -18,10 +18,23 @@ func (s *Session) peerTransfer(p *amqp.Transfer, payload []byte) {
 	if !l.detachOut {
 		l.peerTransfer(p, payload)
 	}
-	if s.window <= s.windowMax/2 && s.ready() {
-		s.window = s.windowMax
-		s.conn.append(s.channel, s.flow())
+	if s.window <= s.windowMax/2 && !s.reopening {
+		s.reopening = true
+		s.conn.reopening = append(s.conn.reopening, s)
 	}
+}
+
+// reopen opens the incoming windows that were half used up. It is done when output is taken and not before, so that a peer
+// can't pass a window that it was never told of, and stops when we can't write.
+func (c *Conn) reopen() {
+	for _, s := range c.reopening {
+		s.reopening = false
+		if s.ready() {
+			s.window = s.windowMax
+			c.append(s.channel, s.flow())
+		}
+	}
+	c.reopening = c.reopening[:0]
 }
 
 // peerTransfer takes a transfer on an attached link.
