@@ -94,7 +94,7 @@ func (d *Delivery) Abort() (withdrawn bool) {
 			d.Link.unlist(d)
 		}
 		d.Link.session.conn.waiting -= d.out.left
-		d.out.left = 0
+		d.out.left, d.out.pieces = 0, nil
 		d.Link.session.wake()
 	}
 	return false
