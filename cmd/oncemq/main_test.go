@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestWrongUsage: exit status 2, and a message that says which value, why, what is allowed.
+func TestWrongUsage(t *testing.T) {
+	for _, tc := range []struct{ args, says string }{
+		{"serve", `--dev "false"`},
+		{"serve --dev --node 0", `--node "0"`},
+		{"serve --dev --listen 0.0.0.0:5672", `--listen "0.0.0.0:5672"`},
+		{"serve --dev --safety perhaps", `--safety "perhaps"`},
+		{"serve --dev --prs 1=x", "--prs"},
+		{"serve --dev now", `"now"`},
+		{"demo --duration 0s", "--duration 0s"},
+		{"demo --duration soon", "--duration"},
+		{"demo --kill-every never", `--kill-every "never"`},
+		{"demo --safety perhaps", `--safety "perhaps"`},
+		{"bench send --size -1", "--size -1"},
+		{"bench all --rounds 0", `--rounds "0"`},
+		{"bench everything", `"everything"`},
+		{"version please", `"please"`},
+		{"destroy", `"destroy"`},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), strings.Fields(tc.args), &out, &errs)
+		if code != exitWrong || !strings.Contains(errs.String(), tc.says) || out.Len() > 0 {
+			t.Errorf("oncemq %s: status %d, stdout %q, stderr %q; want status 2 and %s", tc.args, code, &out, &errs, tc.says)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"version"}, &out, &errs); code != exitOK || !strings.HasPrefix(out.String(), "oncemq ") || errs.Len() > 0 {
+		t.Errorf("status %d, %q, %q", code, &out, &errs)
+	}
+}
