@@ -170,11 +170,13 @@ func saslPerformative(r *reader, code uint64) Performative {
 	return nil
 }
 
+var mangled = []byte("mangled")
+
 // mangle makes what was handed out last unusable.
 func (d *Decoder) mangle() {
 	const bad = 0xdbdbdbdb
-	d.transfer = Transfer{Handle: bad, DeliveryID: Some(uint32(bad)), DeliveryTag: []byte("mangled")}
+	d.transfer = Transfer{Handle: bad, DeliveryID: Some(uint32(bad)), DeliveryTag: mangled}
 	d.disposition = Disposition{First: bad}
 	d.flow = Flow{IncomingWindow: bad, NextOutgoingID: bad, OutgoingWindow: bad, Handle: Some(uint32(bad))}
-	d.tx = TransactionalState{TxnID: []byte("mangled")}
+	d.tx = TransactionalState{TxnID: mangled}
 }

@@ -40,20 +40,19 @@ type Sections struct {
 // UTF-8, nesting, sizes, the types of header and properties; the order of sections and that none comes twice. The budget of
 // elements is spent by elements without width alone.
 func ParseSections(payload []byte, lim Limits) (Sections, error) {
-	r := newReader(payload, lim)
-	p := sectionParser{r: &r, bare: -1, rest: -1}
-	for r.off < r.end && r.err == nil {
+	p := sectionParser{r: newReader(payload, lim), bare: -1, rest: -1}
+	for p.r.off < p.r.end && p.r.err == nil {
 		p.next()
 	}
-	if r.err != nil {
-		return Sections{}, r.err
+	if p.r.err != nil {
+		return Sections{}, p.r.err
 	}
 	return p.finish(), nil
 }
 
 // sectionParser holds where the parts of a message begin.
 type sectionParser struct {
-	r *reader
+	r reader
 	s Sections
 	// last is the descriptor of the section before; sections come in the order of their codes.
 	last uint64
@@ -63,7 +62,7 @@ type sectionParser struct {
 
 // next reads one section.
 func (p *sectionParser) next() {
-	r, start := p.r, p.r.off
+	r, start := &p.r, p.r.off
 	if r.byte() != 0x00 {
 		r.fail("a section that has no descriptor")
 	}
@@ -111,7 +110,7 @@ func isBody(code uint64) bool { return code >= codeData && code <= codeAMQPValue
 
 // content checks what stands behind the descriptor.
 func (p *sectionParser) content(code uint64) {
-	r := p.r
+	r := &p.r
 	switch code {
 	case codeHeader:
 		var h Header
