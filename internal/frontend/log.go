@@ -1,14 +1,13 @@
 package frontend
 
 import (
-	"errors"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
 )
 
 // ErrNoMessage says that a message is no longer stored.
-var ErrNoMessage = errors.New("oncemq: the message is no longer stored")
+var ErrNoMessage = command.ErrNoMessage
 
 // MaxBacklog is the size in bytes of commands proposed and not yet applied on this node, above which senders get no
 // credit [8.6].

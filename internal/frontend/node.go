@@ -61,5 +61,14 @@ func New(cfg Config, log Log) *Node {
 // afterwards.
 func (n *Node) EpochBegun(epoch command.Epoch) { n.epoch.Store(uint64(epoch)) }
 
+// EndOrphan ends a connection that was opened in the log after its socket was given up: nobody else would. Other effects are
+// ignored.
+func (n *Node) EndOrphan(e *command.Effect) {
+	detail, ok := e.Detail.(*command.ConnOpened)
+	if e.Kind == command.EffectConnOpened && ok && e.Refusal == nil {
+		n.log.Propose(command.Append(nil, &command.ConnEnd{Conn: detail.Conn, Cause: command.EndForced}))
+	}
+}
+
 // Log is the log that the node's connections propose to.
 func (n *Node) Log() Log { return n.log }

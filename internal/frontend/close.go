@@ -1,0 +1,108 @@
+package frontend
+
+import (
+	"errors"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/engine"
+)
+
+// onClosed ends the connection because the client closed it, was silent, or broke the protocol.
+func (c *Conn) onClosed(err *engine.Error) {
+	switch {
+	case err == nil || err.Remote:
+		c.end(command.EndClosed)
+		_ = c.eng.Close(nil)
+		c.phase = phaseOver
+	case errors.Is(err, engine.ErrIdle):
+		c.end(command.EndSilent)
+		c.phase = phaseOver
+	default:
+		c.end(command.EndReset)
+		c.phase = phaseOver
+	}
+}
+
+// onConnEnded: somebody else has ended the connection (take-over, NodeDown).
+func (c *Conn) onConnEnded(e *command.Effect) {
+	c.ended = true
+	err := amqp.Error{Condition: amqp.ErrCondConnectionForced, Description: "the connection was ended"}
+	if e.Refusal != nil {
+		err = amqpError(e.Refusal)
+	}
+	c.over(&err)
+}
+
+// force ends the connection for reasons of this node's: Close(amqp:connection:forced), which makes clients move. A zero
+// cause proposes no end.
+func (c *Conn) force(reason string, cause command.EndCause) {
+	if c.phase == phaseOver {
+		return
+	}
+	if cause != 0 {
+		c.end(cause)
+	}
+	c.over(&amqp.Error{Condition: amqp.ErrCondConnectionForced, Description: reason})
+}
+
+// over queues Close; from now on there is only output.
+func (c *Conn) over(err *amqp.Error) {
+	c.phase = phaseOver
+	_ = c.eng.Close(err)
+}
+
+// end puts the connection's end into the log, with what was never written (C8).
+func (c *Conn) end(cause command.EndCause) {
+	if c.ended {
+		return
+	}
+	if c.id != 0 {
+		c.reportWritten()
+		c.gather(&command.ConnEnd{Conn: c.id, Cause: cause, Links: c.unwritten()})
+	}
+	c.ended = true
+	// propose would take a refusal for a loss of the epoch, and there is nothing left to lose.
+	if body := c.batch; len(body) > 0 {
+		c.batch = nil
+		c.log.Propose(body)
+	}
+}
+
+// unwritten lists what the client can't have seen.
+func (c *Conn) unwritten() []command.LinkUnwritten {
+	var links []command.LinkUnwritten
+	for _, k := range c.consumers {
+		if refs := k.unwritten(nil); len(refs) > 0 {
+			links = append(links, command.LinkUnwritten{Link: k.num, Unwritten: refs})
+		}
+	}
+	return links
+}
+
+// Stop begins a graceful end: discharges in flight are answered, then Close(amqp:connection:forced) is queued. A second
+// call waits for nothing.
+func (c *Conn) Stop(reason string, now time.Time) {
+	c.now = now
+	if c.stopping != "" || c.deciding == 0 {
+		c.force(reason, command.EndForced)
+		return
+	}
+	c.stopping = reason
+}
+
+// Lost tells that the socket is gone, and why; the connection's end is proposed with what was not written.
+func (c *Conn) Lost(cause command.EndCause, now time.Time) {
+	c.now = now
+	c.end(cause)
+	c.phase = phaseOver
+}
+
+// EndEpoch tells that the node's epoch has ended: Close(amqp:connection:forced) without a ConnEnd, which the end of the
+// epoch has done.
+func (c *Conn) EndEpoch(reason string, now time.Time) {
+	c.now = now
+	c.ended = true
+	c.force(reason, 0)
+}

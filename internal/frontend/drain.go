@@ -1,0 +1,111 @@
+package frontend
+
+import (
+	"time"
+
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/engine"
+)
+
+// drain is a receiver's wish to have all that there is now, up to its credit, and the rest of its credit back [4.6].
+type drain struct {
+	on bool
+	// asked: a fence or a barrier is under way. sure: one has come back since the drain began (or since the allowance was
+	// last raised), so that everything accepted before the drain, anywhere, has been handed out if the allowance sufficed.
+	asked, sure bool
+}
+
+// onCredit: a receiver has changed its credit.
+func (c *Conn) onCredit(ev *engine.Event) {
+	k, ok := ev.Link.Data.(*consumer)
+	if !ok || k.detached {
+		return
+	}
+	if _, acquire := ev.Properties.Lookup("txn-id"); acquire {
+		c.detach(ev.Link, *notImplemented("acquisition (a flow with txn-id)"))
+		return
+	}
+	if ev.Drain {
+		if !k.drain.on {
+			c.awaited()
+		}
+		k.drain.on, k.drain.sure = true, false
+	} else if k.drain.on {
+		c.due--
+		k.drain = drain{asked: k.drain.asked}
+	}
+	c.ready1(k)
+	c.touch(k)
+}
+
+// drained ends a drain, or does its next step: hand over what was handed out, be sure that there is nothing more, give
+// the credit back.
+func (c *Conn) drained(k *consumer) {
+	if !k.drain.on {
+		return
+	}
+	credit := int(k.link.Credit())
+	switch {
+	case credit == 0:
+		c.endDrain(k)
+	case k.queue.len() > 0 || k.drain.asked || k.withdrawing:
+		// What waits goes first; the pump touches the consumer again.
+	case k.allowed == 0 && c.full(k):
+		c.endDrain(k) // it can't take more
+	case k.allowed == 0 || k.allowedBytes == 0:
+		// The allowance is used up, or there never was one: allow raises it, with a fence, as soon as it may.
+		k.drain.sure = false
+	case k.drain.sure:
+		c.endDrain(k)
+	case k.confirmed < k.allows:
+		c.fence(k) // a barrier could be over before the allowance is applied
+	default:
+		c.barrier(k)
+	}
+}
+
+// full says that the link has as many unsettled deliveries as it may.
+func (c *Conn) full(k *consumer) bool {
+	messages, _ := k.wants()
+	return messages == 0
+}
+
+func (c *Conn) endDrain(k *consumer) {
+	k.link.Drained()
+	k.drain.on, k.drain.sure = false, false
+	c.due--
+}
+
+// fence asks, behind an Allow in the same record, for an answer that comes once both are applied: the log itself is the
+// barrier then.
+func (c *Conn) fence(k *consumer) {
+	k.drain.asked, k.drain.sure = true, false
+	s := &c.scratch.settle
+	*s = command.Settle{Conn: c.id, Link: k.num, Disposition: command.Disposition{Outcome: command.Accepted}}
+	s.Request = c.expect(answer{kind: answerFence, consumer: k, size: k.allows})
+	c.gather(s)
+}
+
+// barrier asks whether this replica has applied all that was committed before now.
+func (c *Conn) barrier(k *consumer) {
+	k.drain.asked = true
+	c.lastBarrier++
+	id := c.lastBarrier
+	c.barriers[id] = k
+	done := c.opts.Barrier
+	c.log.Barrier(func(ok bool) { done(id, ok) })
+}
+
+// BarrierDone brings the answer of a barrier that was announced through ConnOptions.Barrier.
+func (c *Conn) BarrierDone(id uint64, ok bool, _ time.Time) {
+	k := c.barriers[id]
+	delete(c.barriers, id)
+	if k == nil || c.phase == phaseOver {
+		return
+	}
+	k.drain.asked = false
+	if k.drain.on {
+		k.drain.sure = ok
+	}
+	c.touch(k)
+}

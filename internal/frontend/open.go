@@ -1,0 +1,103 @@
+package frontend
+
+import (
+	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// onOpen proposes the connection; the answer waits until that is applied [1.4].
+func (c *Conn) onOpen(o *amqp.Open) {
+	c.quirks = quirksOf(o.Properties)
+	open := command.ConnOpen{
+		Local: c.opts.Local, Principal: c.opts.Principal, ContainerID: o.ContainerID,
+		SoleConnection: symbolIn(o.DesiredCapabilities, amqp.CapSoleConnection),
+	}
+	nonce, _ := o.Properties.Lookup(string(amqp.PropNonce))
+	if id, ok := nonce.(amqp.UUID); ok && id != (amqp.UUID{}) && symbolIn(o.DesiredCapabilities, amqp.CapOncemqClient) {
+		attempt, _ := o.Properties.Lookup(string(amqp.PropAttempt))
+		n, _ := unsigned(attempt)
+		open.Nonce, open.Attempt = id, uint32(n)
+		c.ours = true
+	}
+	c.phase = phaseOpening
+	c.deadline = c.now.Add(c.node.cfg.OpenTimeout)
+	c.wakeBy(c.deadline)
+	c.gather(&open)
+}
+
+// onConnOpened answers the client's Open.
+func (c *Conn) onConnOpened(e *command.Effect) {
+	if c.phase != phaseOpening {
+		return
+	}
+	detail, ok := e.Detail.(*command.ConnOpened)
+	if e.Refusal != nil || !ok {
+		c.refuseOpen(e.Refusal)
+		return
+	}
+	c.id = detail.Conn
+	c.phase = phaseOpen
+	o := amqp.NewOpen(c.node.cfg.ContainerID)
+	o.OfferedCapabilities = []amqp.Symbol{amqp.CapAnonymousRelay}
+	if symbolIn(c.eng.Remote().DesiredCapabilities, amqp.CapSoleConnection) {
+		o.OfferedCapabilities = append(o.OfferedCapabilities, amqp.CapSoleConnection)
+	}
+	if c.ours {
+		o.OfferedCapabilities = append(o.OfferedCapabilities, amqp.CapOncemqClient)
+	}
+	o.Properties = amqp.Map{{Key: amqp.PropProduct, Value: "OncemQ"}, {Key: amqp.PropVersion, Value: c.node.cfg.Version}}
+	if list := c.node.servers(); len(list) > 0 {
+		o.Properties = append(o.Properties, amqp.Pair{Key: amqp.PropFailoverServerList, Value: list})
+	}
+	if err := c.eng.Open(*o); err != nil {
+		c.force("the answer to open can't be sent", command.EndForced)
+	}
+}
+
+// servers is the failover-server-list: all other nodes (amqp.md 1.2).
+func (n *Node) servers() amqp.List {
+	var list amqp.List
+	for _, s := range n.cfg.Servers {
+		list = append(list, amqp.Map{
+			{Key: amqp.InfoNetworkHost, Value: s.Host}, {Key: amqp.InfoPort, Value: int32(s.Port)},
+		})
+	}
+	return list
+}
+
+// refuseOpen says no in the form that Qpid JMS understands: Open{connection-establishment-failed}, then Close. The log has
+// no connection to end.
+func (c *Conn) refuseOpen(r *command.Refusal) {
+	err := amqp.Error{Condition: amqp.ErrCondConnectionForced, Description: "the connection can't be opened here now: try another node"}
+	if r != nil {
+		err = amqpError(r)
+		if err.Condition == amqp.ErrCondInvalidField {
+			err.Info = amqp.Map{{Key: amqp.InfoInvalidField, Value: amqp.InfoContainerID}}
+		}
+	}
+	c.ended = true
+	c.over(&err)
+}
+
+// unsigned reads a number of any unsigned or non-negative signed type.
+func unsigned(v any) (uint64, bool) {
+	switch x := v.(type) {
+	case uint8:
+		return uint64(x), true
+	case uint16:
+		return uint64(x), true
+	case uint32:
+		return uint64(x), true
+	case uint64:
+		return x, true
+	case int8:
+		return uint64(x), x >= 0
+	case int16:
+		return uint64(x), x >= 0
+	case int32:
+		return uint64(x), x >= 0
+	case int64:
+		return uint64(x), x >= 0
+	}
+	return 0, false
+}

@@ -1,0 +1,279 @@
+package frontend
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/engine"
+)
+
+// consumer is a client's receiving link: our sending one.
+type consumer struct {
+	s    *session
+	link *engine.Link
+	num  uint32
+	// presettled: we send settled, and report what was written, which consumes it (C13).
+	presettled bool
+	// keeps: settlement has three steps [3.3].
+	keeps bool
+	// byDefault is the outcome of a delivery that is settled without one.
+	byDefault amqp.DeliveryState
+
+	open bool
+	// detached: the link is gone, but settlements still count. over: nothing counts any more. gone: the state has ended the
+	// link by itself.
+	detached, over, gone bool
+
+	// Handed out and not yet given to the engine, oldest first.
+	queue      queue
+	queueBytes int
+	// In the engine and not sent to the last frame.
+	sending      []*out
+	sendingBytes int
+	// written on a pre-settled link and not reported yet.
+	report []command.DeliveryRef
+
+	// The allowance that the state has, as far as we know: every Allow proposed, less what was handed out.
+	allowed      int
+	allowedBytes int
+	withdrawing  bool
+	// allows counts the Allows, confirmed those that are known to be applied.
+	allows, confirmed int
+	surplus           time.Time // since when the allowance exceeds the credit
+
+	drain          drain
+	inDirty        bool
+	inReady, inUse bool
+}
+
+// handed is a message that the state has handed out to a link.
+type handed struct {
+	ref         command.DeliveryRef
+	inc         command.Incarnation
+	count, size uint32
+	first       bool
+	resumed     bool // the client has it already: only its tag is sent
+	overlay     []byte
+	payload     []byte
+}
+
+// queue is a FIFO that can also take back what was its front.
+type queue struct {
+	items []handed
+	head  int
+}
+
+func (q *queue) len() int       { return len(q.items) - q.head }
+func (q *queue) front() *handed { return &q.items[q.head] }
+
+func (q *queue) push(h handed) {
+	if q.head > 64 && q.head*2 > len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, h)
+}
+
+func (q *queue) pop() {
+	q.items[q.head] = handed{}
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+}
+
+// unpop puts h back in front of everything.
+func (q *queue) unpop(h handed) {
+	if q.head > 0 {
+		q.head--
+		q.items[q.head] = h
+		return
+	}
+	q.items = append(q.items, handed{})
+	copy(q.items[1:], q.items)
+	q.items[0] = h
+}
+
+func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.Error {
+	if a.Source == nil {
+		return notImplemented("asking about a subscription")
+	}
+	if err := c.checkSource(s, a.Source); err != nil {
+		return err
+	}
+	k := &consumer{s: s, link: l, num: c.nextLink(), byDefault: a.Source.DefaultOutcome}
+	k.presettled = a.SenderSettleMode == amqp.SenderSettleSettled
+	k.keeps = !s.id.IsZero() && !k.presettled && a.ReceiverSettleMode == amqp.ReceiverSettleSecond
+	if k.byDefault == nil || !amqp.IsOutcome(k.byDefault) {
+		k.byDefault = &amqp.Released{}
+	}
+	if len(a.Unsettled) > 0 && s.id.IsZero() {
+		return notImplemented("resuming unsettled deliveries on a session without " + string(amqp.CapOncemqSession))
+	}
+	open := command.LinkOpen{
+		Conn: c.id, Link: k.num, Session: s.id, Name: a.Name, Address: a.Source.Address.V,
+		Create:     c.node.Allow(c.opts.Principal, RightCreate, a.Source.Address.V),
+		Presettled: k.presettled, Resume: !s.id.IsZero() && a.Unsettled != nil,
+	}
+	for i := range a.Unsettled {
+		u, ok := parseTag(a.Unsettled[i].Tag)
+		if !ok {
+			return refuse(amqp.ErrCondInvalidField, "a tag of the unsettled map is none of ours")
+		}
+		open.Unsettled = append(open.Unsettled, u)
+	}
+	l.Data = k
+	c.consumers[k.num] = k
+	open.Request = c.expect(answer{kind: answerLink, consumer: k})
+	c.gather(&open)
+	return nil
+}
+
+// checkSource refuses what is not supported, or not permitted.
+func (c *Conn) checkSource(s *session, a *amqp.Source) *amqp.Error {
+	switch {
+	case a.Dynamic:
+		return notImplemented("a dynamic source")
+	case len(a.Filter) > 0:
+		return notImplemented("a filter")
+	case a.DistributionMode == amqp.DistributionCopy:
+		return notImplemented("browsing (distribution-mode copy)")
+	case a.Durable != amqp.DurabilityNone && s.id.IsZero():
+		return notImplemented("a durable subscription")
+	}
+	if err := checkCapabilities(a.Capabilities); err != nil {
+		return err
+	}
+	if a.Address.V == addressOutcome || a.Address.V == addressTx {
+		return refuse(amqp.ErrCondNotAllowed, "nothing is stored at a reserved address, so nothing can be received")
+	}
+	if err := checkAddress(a.Address.V); err != nil {
+		return err
+	}
+	return c.allowed(RightConsume, a.Address.V)
+}
+
+// onLinkOpened answers the attach; deliveries that the link holds follow as effects.
+func (c *Conn) onLinkOpened(e *command.Effect) {
+	a, ok := c.take(e.Request, answerLink)
+	if !ok || a.consumer.over || a.consumer.detached {
+		return
+	}
+	k := a.consumer
+	detail, ok := e.Detail.(*command.LinkOpened)
+	if e.Refusal != nil || !ok {
+		err := amqp.Error{Condition: amqp.ErrCondInternalError, Description: "the link can't be attached"}
+		if e.Refusal != nil {
+			err = amqpError(e.Refusal)
+		}
+		k.over = true
+		delete(c.consumers, k.num)
+		c.forgetName(k.link)
+		_ = k.link.Refuse(err)
+		return
+	}
+	k.open = true
+	in := k.link.Remote()
+	source := *in.Source
+	source.Filter, source.DynamicNodeProperties = nil, nil
+	source.Capabilities = offered(source.Capabilities)
+	reply := amqp.Attach{
+		SenderSettleMode: in.SenderSettleMode, ReceiverSettleMode: in.ReceiverSettleMode,
+		Source: &source, Target: in.Target, Unsettled: k.resume(detail, in.Unsettled != nil),
+	}
+	if reply.Target == nil {
+		reply.Target = &amqp.Target{}
+	}
+	if err := k.link.Accept(reply); err != nil {
+		c.detach(k.link, amqp.Error{Condition: amqp.ErrCondInternalError, Description: err.Error()})
+		return
+	}
+	c.ready1(k)
+	c.touch(k)
+	c.wakeBy(c.now.Add(watchTick))
+}
+
+// resume makes the unsettled map of the answer, and queues the deliveries that both sides have: each goes on by a
+// transfer without payload, which gives it a delivery-id of this session (wire.md).
+func (k *consumer) resume(detail *command.LinkOpened, asked bool) []amqp.Unsettled {
+	if !asked || k.s.id.IsZero() {
+		return nil
+	}
+	list := []amqp.Unsettled{}
+	for i := range detail.Resumed {
+		r := &detail.Resumed[i]
+		u := amqp.Unsettled{Tag: appendTag(nil, r.Incarnation, r.Ref)}
+		switch r.State {
+		case command.StillHeld:
+			k.queue.push(handed{ref: r.Ref, inc: r.Incarnation, resumed: true})
+		case command.WasAccepted:
+			u.State = accepted
+		case command.WasReturned:
+			u.State = &amqp.Released{}
+		default: // lost: absent
+			continue
+		}
+		list = append(list, u)
+	}
+	return list
+}
+
+// tagSize is the length of our delivery-tags: incarnation ‖ message ‖ attempt, big-endian (wire.md).
+const tagSize = 20
+
+func appendTag(dst []byte, inc command.Incarnation, ref command.DeliveryRef) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(inc))
+	dst = binary.BigEndian.AppendUint64(dst, ref.Message)
+	return binary.BigEndian.AppendUint32(dst, ref.Attempt)
+}
+
+func parseTag(tag []byte) (u command.Unsettled, ok bool) {
+	if len(tag) != tagSize {
+		return u, false
+	}
+	u.Incarnation = command.Incarnation(binary.BigEndian.Uint64(tag))
+	u.Ref.Message = binary.BigEndian.Uint64(tag[8:])
+	u.Ref.Attempt = binary.BigEndian.Uint32(tag[16:])
+	return u, true
+}
+
+// unwritten appends what was handed out and can't have been seen.
+func (k *consumer) unwritten(refs []command.DeliveryRef) []command.DeliveryRef {
+	for _, o := range k.sending {
+		if !o.d.Written() && !o.h.resumed {
+			refs = append(refs, o.h.ref)
+		}
+	}
+	for i := k.queue.head; i < len(k.queue.items); i++ {
+		if h := &k.queue.items[i]; !h.resumed {
+			refs = append(refs, h.ref)
+		}
+	}
+	return refs
+}
+
+// endConsumer ends a receiving link. Detached without closed, its deliveries stay until they are settled or the session
+// ends (amqp.md 0.7); a second call with closed ends that.
+func (c *Conn) endConsumer(k *consumer, closed bool) {
+	if k.over || k.detached && !closed {
+		return
+	}
+	if !k.gone && k.num != 0 {
+		end := command.LinkEnd{Conn: c.id, Link: k.num, Closed: closed, Unwritten: k.unwritten(nil), Enlisted: c.enlisted(k)}
+		c.reportWritten()
+		c.gather(&end)
+	}
+	k.detached = true
+	k.queue, k.sending, k.queueBytes, k.sendingBytes = queue{}, nil, 0, 0
+	if k.drain.on {
+		c.due--
+	}
+	k.drain = drain{}
+	if closed {
+		k.over = true
+		delete(c.consumers, k.num)
+	}
+}

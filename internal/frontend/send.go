@@ -1,0 +1,163 @@
+package frontend
+
+import (
+	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/engine"
+)
+
+// accepted is the one outcome of most answers.
+var accepted = &amqp.Accepted{}
+
+// onTransfer takes a message that a client sent.
+func (c *Conn) onTransfer(p *producer, d *engine.Delivery) {
+	if p.over {
+		return
+	}
+	c.credit(p)
+	sections, err := parse(d)
+	if state, ok := d.State.(*amqp.TransactionalState); ok {
+		c.sendInTx(p, d, state, &sections, err)
+		return
+	}
+	address, props := p.address, amqp.Properties{}
+	if err == nil && (address == "" || address == addressOutcome) {
+		if props, err = properties(&sections); err == nil && address == "" {
+			address = props.To
+			err = c.checkRelay(address)
+		}
+	}
+	if err != nil {
+		c.refuseSend(p, d, err)
+		return
+	}
+	switch address {
+	case addressOutcome:
+		c.onQuestion(p, d, &sections, &props)
+		return
+	case addressTx:
+		c.refuseSend(p, d, refuse(amqp.ErrCondNotAllowed, "a transaction is named by a send within it"))
+		return
+	}
+	s := &c.scratch.send
+	*s = command.Send{Conn: c.id, Link: p.num, Target: p.inc, Message: d.Payload}
+	if p.address == "" {
+		s.Address = address
+	}
+	if p.numbered {
+		n, ok := sendNumber(d.Tag())
+		if !ok {
+			c.detach(p.link, *refuse(amqp.ErrCondInvalidField, "a tag of a numbered link is a number of 8 bytes, from 1"))
+			return
+		}
+		s.Number = n
+	}
+	a := answer{kind: answerSend, producer: p, size: len(d.Payload)}
+	if !d.Settled {
+		a.delivery = d
+	}
+	c.sending += a.size
+	s.Request = c.expect(a)
+	c.gather(s)
+	s.Message, d.Payload = nil, nil
+}
+
+// parse checks the structure of a message, so that no poison reaches a consumer.
+func parse(d *engine.Delivery) (amqp.Sections, *amqp.Error) {
+	if d.Format != 0 {
+		return amqp.Sections{}, notImplemented("a message-format other than 0")
+	}
+	if len(d.Payload) == 0 {
+		return amqp.Sections{}, refuse(amqp.ErrCondDecodeError, "a message without any section")
+	}
+	sections, err := amqp.ParseSections(d.Payload, amqp.Limits{})
+	if err != nil {
+		return sections, refuse(amqp.ErrCondDecodeError, err.Error())
+	}
+	return sections, nil
+}
+
+func properties(s *amqp.Sections) (amqp.Properties, *amqp.Error) {
+	props, err := amqp.DecodeProperties(s.Properties, amqp.Limits{})
+	if err != nil {
+		return props, refuse(amqp.ErrCondDecodeError, err.Error())
+	}
+	return props, nil
+}
+
+// checkRelay checks the address of a message on the anonymous relay. It is never created by a send.
+func (c *Conn) checkRelay(address string) *amqp.Error {
+	switch address {
+	case "":
+		return refuse(amqp.ErrCondInvalidField, "a message on the anonymous relay names its address in properties.to")
+	case addressOutcome, addressTx:
+	default:
+		if err := checkAddress(address); err != nil {
+			return err
+		}
+	}
+	return c.allowed(RightSend, address)
+}
+
+// onSent answers a send once it is applied.
+func (c *Conn) onSent(e *command.Effect) {
+	a, ok := c.take(e.Request, answerSend, answerReply)
+	if !ok {
+		return
+	}
+	c.sending -= a.size
+	if a.kind == answerReply {
+		c.onReplied(a.question, e.Refusal)
+		return
+	}
+	switch {
+	case e.Refusal == nil:
+		if a.delivery != nil {
+			a.delivery.Dispose(accepted, !a.delivery.Second)
+		}
+	case a.delivery == nil:
+		// A settled send can't be told anything but on its link (3.2.1 of the relay rules: detach).
+		if !a.producer.over {
+			c.detach(a.producer.link, amqpError(e.Refusal))
+		}
+	default:
+		err := amqpError(e.Refusal)
+		c.refuseSend(a.producer, a.delivery, &err)
+	}
+}
+
+// refuseSend says no to one delivery. Where the client can't hear that, because the delivery is settled or its source knows no
+// rejected, the link is detached with the error.
+func (c *Conn) refuseSend(p *producer, d *engine.Delivery, err *amqp.Error) {
+	if p.over {
+		return
+	}
+	if d.Settled || !takesRejected(p.link.Remote().Source) {
+		c.detach(p.link, *err)
+		return
+	}
+	d.Dispose(&amqp.Rejected{Error: err}, !d.Second)
+}
+
+// onSendsSettled: the client settled sends on a link that settles second. State may forget the kept refusals of numbered
+// ones.
+func (c *Conn) onSendsSettled(p *producer, deliveries []*engine.Delivery) {
+	if !p.numbered || p.over {
+		return
+	}
+	var numbers []uint64
+	for _, d := range deliveries {
+		if _, refused := d.LocalState.(*amqp.Rejected); !refused {
+			continue
+		}
+		if _, transacted := d.State.(*amqp.TransactionalState); transacted {
+			continue
+		}
+		if n, ok := sendNumber(d.Tag()); ok {
+			numbers = append(numbers, n)
+		}
+	}
+	if len(numbers) > 0 {
+		c.gather(&command.SendForget{Conn: c.id, Link: p.num, Numbers: numbers})
+	}
+}
