@@ -85,6 +85,7 @@ func (d *Delivery) Abort() (withdrawn bool) {
 		d.drop()
 		d.Link.waiting--
 		d.Link.session.queue.sweep()
+		d.Link.unpark() // its credit may be another's
 		d.Link.finishDrain()
 		return true
 	case stageStarted:

@@ -80,8 +80,11 @@ func (l *Link) Detached() bool { return l.detachIn && l.detachOut || l.session.o
 func (l *Link) Remote() *amqp.Attach { return l.attachIn }
 
 // Credit is, for a sender, how many sends are permitted now (those that wait are taken off); for a receiver, how much
-// of what was granted the peer has not used.
+// of what was granted the peer has not used; 0 once the link is detached or its session over.
 func (l *Link) Credit() uint32 {
+	if l.gone() {
+		return 0
+	}
 	if l.role == amqp.RoleSender {
 		return l.credit - min(l.credit, uint32(l.waiting))
 	}

@@ -155,6 +155,26 @@ func TestCreditTakenBack(t *testing.T) {
 	p.wantFrames(`0 transfer 0 id=2 "b" ""`, `0 transfer 0 id=3 "c" ""`)
 }
 
+// Credit that a withdrawn send had is for the next that lost its own.
+func TestCreditOfWithdrawn(t *testing.T) {
+	p, l := attached(t, Config{Server: true}, amqp.RoleReceiver)
+	p.send(0, grant(0, 0, 2))
+	a, b := mustSend(t, l, "a", ""), mustSend(t, l, "b", "")
+	p.send(0, grant(0, 0, 0))
+	p.wantFrames()
+	closed := grant(0, 0, 1)
+	closed.IncomingWindow = 0
+	p.send(0, closed)
+	if !a.Abort() {
+		t.Fatal("not withdrawn")
+	}
+	p.send(0, &amqp.Flow{NextIncomingID: u(0), IncomingWindow: 9})
+	p.wantFrames(`0 transfer 0 id=0 "b" ""`)
+	if !b.Sent() || l.Credit() != 0 || l.waiting != 0 {
+		t.Fatalf("credit %d", l.Credit())
+	}
+}
+
 // Checklist 42, 43, 45: each drain is answered with a Flow, whatever the credit; messages go first; go-amqp drains with credit 0.
 func TestDrainAnswered(t *testing.T) {
 	drain := func(count, credit uint32) *amqp.Flow {

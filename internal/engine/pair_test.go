@@ -40,7 +40,10 @@ func newPair(t testing.TB, cfg Config) *pair {
 
 // run carries bytes to and fro and answers events until all is quiet.
 func (n *pair) run() {
-	for n.step(n.client, n.server) || n.step(n.server, n.client) {
+	for turns := 0; n.step(n.client, n.server) || n.step(n.server, n.client); turns++ {
+		if turns > 100_000 {
+			n.t.Fatal("the two never come to rest")
+		}
 	}
 }
 

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/oncemq/oncemq/internal/amqp"
+import (
+	"slices"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+)
 
 // Transfer is what Link.Send sends.
 type Transfer struct {
@@ -118,8 +122,7 @@ func (c *Conn) recycle(o *outgoing) {
 func (s *Session) sendNext() bool {
 	d := s.queue.front()
 	for d != nil && d.stage == stageWaiting && d.Link.credit == 0 {
-		s.queue.pop()
-		d.Link.parked = append(d.Link.parked, d)
+		d.Link.park()
 		d = s.queue.front()
 	}
 	if d == nil {
@@ -158,8 +161,13 @@ func (s *Session) sendFrame(d *Delivery) {
 		if t.DeliveryTag == nil {
 			t.DeliveryTag = []byte{}
 		}
-	} else if _, tx := d.LocalState.(*amqp.TransactionalState); tx {
-		t.State = d.LocalState // each frame is part of the transaction (4.4.2)
+	} else {
+		if _, tx := d.LocalState.(*amqp.TransactionalState); tx {
+			t.State = d.LocalState // each frame is part of the transaction (4.4.2)
+		}
+		if d.Settled { // meanwhile, perhaps by a disposition that the peer couldn't apply to what it had of the delivery
+			t.Settled = amqp.Some(true)
+		}
 	}
 	t.Aborted = d.stage == stageAborting
 	s.peerWindow--
@@ -229,17 +237,38 @@ func (o *outgoing) appendTo(dst []byte, channel uint16, t *amqp.Transfer, maxFra
 	return dst
 }
 
-// unpark puts deliveries that waited for credit back into the queue, as far as there is credit.
-func (l *Link) unpark() {
-	if l.credit == 0 || len(l.parked) == 0 {
-		return
-	}
-	for _, d := range l.parked {
-		if d.stage == stageWaiting {
-			l.session.queue.push(d)
+// park moves the link's waiting deliveries, whose credit was taken back, out of the queue, so that others pass them. Invariant:
+// what the queue holds of a link is older than what is parked of it.
+func (l *Link) park() {
+	q := &l.session.queue
+	kept := q.items[:0]
+	var moved []*Delivery
+	for _, d := range q.items[q.head:] {
+		switch {
+		case d.stage == stageDropped:
+		case d.Link == l:
+			moved = append(moved, d)
+		default:
+			kept = append(kept, d)
 		}
 	}
-	l.parked = l.parked[:0]
+	clear(q.items[len(kept):])
+	q.items, q.head, q.dropped = kept, 0, 0
+	l.parked = append(moved, l.parked...)
+}
+
+// unpark puts as many of them back into the queue as there is credit for.
+func (l *Link) unpark() {
+	if len(l.parked) == 0 {
+		return
+	}
+	l.parked = slices.DeleteFunc(l.parked, func(d *Delivery) bool { return d.stage != stageWaiting })
+	queued := l.waiting - len(l.parked)
+	n := min(max(int64(l.credit)-int64(queued), 0), int64(len(l.parked)))
+	for _, d := range l.parked[:n] {
+		l.session.queue.push(d)
+	}
+	l.parked = slices.Delete(l.parked, 0, int(n))
 	l.session.wake()
 }
 
