@@ -133,7 +133,8 @@ func TestStates(t *testing.T) {
 		}
 	}
 	// A clone shares no byte.
-	x := &Rejected{Error: &Error{Condition: "c", Info: Map{{Symbol("k"), List{[]byte("v"), Array{Type: TypeBinary, Items: []any{[]byte("w")}}}}}}}
+	items := List{[]byte("v"), Array{Type: TypeBinary, Items: []any{[]byte("w")}}}
+	x := &Rejected{Error: &Error{Condition: "c", Info: Map{{Symbol("k"), items}}}}
 	clone := CloneState(x).(*Rejected)
 	l := x.Error.Info[0].Value.(List)
 	l[0].([]byte)[0], l[1].(Array).Items[0].([]byte)[0] = 'X', 'Y'

@@ -96,7 +96,7 @@ func TestFastPathsWriteTheSame(t *testing.T) {
 
 func TestAppendTransferPart(t *testing.T) {
 	payload := bytes.Repeat([]byte("0123456789"), 200)
-	for _, maxFrame := range []uint32{0, 512, 513, 600, 1000, 2014, 2015, 2016, 1 << 20} {
+	for _, maxFrame := range []uint32{0, 512, 513, 600, 1000, 2020, 2021, 2022, 1 << 20} {
 		var got []byte
 		x := &Transfer{Handle: 1, DeliveryID: Some(uint32(9)), DeliveryTag: []byte{1}}
 		rest := payload
@@ -115,6 +115,10 @@ func TestAppendTransferPart(t *testing.T) {
 				t.Fatalf("max-frame-size %d: more is %v with %d bytes left", maxFrame, more, len(rest))
 			}
 			if len(rest) == 0 {
+				// The whole takes 21 bytes besides its payload.
+				if (frames == 0) != (maxFrame >= 2021) {
+					t.Errorf("max-frame-size %d: %d continuations", maxFrame, frames)
+				}
 				break
 			}
 			x = &Transfer{Handle: 1}

@@ -163,6 +163,49 @@ func TestReadOnlyValues(t *testing.T) {
 	}
 }
 
+// The small kinds end where a byte does: 255 bytes of text, 255 elements, 255 bytes with the count among them.
+func TestEndOfTheSmallKinds(t *testing.T) {
+	nulls := func(n int) List { return make(List, n) }
+	text := func(n int) string { return strings.Repeat("x", n) }
+	for _, c := range []struct {
+		name   string
+		v      any
+		code   byte
+		length int
+	}{
+		{"str8", text(255), 0xa1, 2 + 255},
+		{"str32", text(256), 0xb1, 5 + 256},
+		{"vbin8", make([]byte, 255), 0xa0, 2 + 255},
+		{"vbin32", make([]byte, 256), 0xb0, 5 + 256},
+		{"sym8", Symbol(text(255)), 0xa3, 2 + 255},
+		{"sym32", Symbol(text(256)), 0xb3, 5 + 256},
+		{"list8", nulls(254), 0xc0, 3 + 254},
+		{"list32", nulls(255), 0xd0, 9 + 255},
+		{"list8 of one", List{text(252)}, 0xc0, 3 + 254},
+		{"list32 of one", List{text(253)}, 0xd0, 9 + 255},
+		{"map8", Map{{text(251), nil}}, 0xc1, 3 + 254},
+		{"map32", Map{{text(252), nil}}, 0xd1, 9 + 255},
+		{"array8", Array{Type: TypeNull, Items: nulls(255)}, 0xe0, 4},
+		{"array32", Array{Type: TypeNull, Items: nulls(256)}, 0xf0, 10},
+		{"array8 of bytes", Array{Type: TypeString, Items: []any{text(252)}}, 0xe0, 3 + 254},
+		{"array32 of bytes", Array{Type: TypeString, Items: []any{text(253)}}, 0xf0, 9 + 255},
+		{"symbols8", Symbols(Symbol(text(252))), 0xe0, 3 + 254},
+		{"symbols32", Symbols(Symbol(text(253))), 0xf0, 9 + 255},
+	} {
+		b := AppendValue([]byte("ab"), c.v)[2:]
+		if b[0] != c.code || len(b) != c.length {
+			t.Errorf("%s: constructor 0x%02x, %d bytes", c.name, b[0], len(b))
+		}
+		if v, n, err := DecodeValue(b, Limits{}); err != nil || n != len(b) || !same(v, c.v) {
+			t.Errorf("%s: %d bytes, %v", c.name, n, err)
+		}
+	}
+	long := &Coordinator{Capabilities: []Symbol{Symbol(text(300)), "b"}}
+	if v, err := readComposite(long.appendTo(nil), Limits{}); err != nil || !reflect.DeepEqual(v, long) {
+		t.Errorf("symbols of the large kind: %v, %v", v, err)
+	}
+}
+
 func TestNaNKeepsItsBits(t *testing.T) {
 	for _, s := range []string{"72 7f c0 00 01", "82 ff f8 00 00 00 00 00 07"} {
 		b := wire(t, s)

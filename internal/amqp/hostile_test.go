@@ -367,10 +367,19 @@ func TestLimits(t *testing.T) {
 	if _, _, err := DecodeValue(b, Limits{MaxElements: 1000}); err != nil {
 		t.Error(err)
 	}
-	checkHostile(t, "an element above the limit", ErrCondDecodeError, "more elements", func() error { _, _, err := DecodeValue(b, Limits{MaxElements: 999}); return err })
-	checkHostile(t, "bytes above the limit", ErrCondDecodeError, "more decoded bytes", func() error { _, _, err := DecodeValue(b, Limits{MaxBytes: 10_000}); return err })
+	checkHostile(t, "an element above the limit", ErrCondDecodeError, "more elements", func() error {
+		_, _, err := DecodeValue(b, Limits{MaxElements: 999})
+		return err
+	})
+	checkHostile(t, "bytes above the limit", ErrCondDecodeError, "more decoded bytes", func() error {
+		_, _, err := DecodeValue(b, Limits{MaxBytes: 10_000})
+		return err
+	})
 	text := AppendValue(nil, strings.Repeat("x", 1000))
-	checkHostile(t, "text above the limit", ErrCondDecodeError, "more decoded bytes", func() error { _, _, err := DecodeValue(text, Limits{MaxBytes: 1000}); return err })
+	checkHostile(t, "text above the limit", ErrCondDecodeError, "more decoded bytes", func() error {
+		_, _, err := DecodeValue(text, Limits{MaxBytes: 1000})
+		return err
+	})
 
 	// 100,000 unsettled deliveries, which is no honest peer's: 10,000 are what a link may have (wire.md's bound).
 	for n, ok := range map[int]bool{10_000: true, 100_000: false} {

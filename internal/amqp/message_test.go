@@ -253,7 +253,8 @@ func TestLongBody(t *testing.T) {
 
 // The control messages of the coordinator have other sections in front (amqp.md's T2), and anything else is refused or plain.
 func TestValueOfControlMessages(t *testing.T) {
-	s, err := ParseSections(wire(t, wireHeader+wireMA+wireProps+" 00 53 77 00 a3 11 'amqp:declare:list d0 00 00 00 05 00 00 00 01 40"), Limits{})
+	s, err := ParseSections(wire(t, wireHeader+wireMA+wireProps+`
+		00 53 77 00 a3 11 'amqp:declare:list d0 00 00 00 05 00 00 00 01 40`), Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,6 +278,20 @@ func TestValueOfControlMessages(t *testing.T) {
 		}
 		if v, err := s.Value(Limits{}); err == nil {
 			t.Errorf("%s: %#v", name, v)
+		}
+	}
+}
+
+// The number that stands for our symbolic descriptor inside is none on the wire.
+func TestPrepareHasNoNumber(t *testing.T) {
+	for _, code := range []string{"80 00 00 00 00 00 00 00", "80 00 00 00 00 00 00 01"} {
+		s, err := ParseSections(wire(t, "00 53 77 00 80 "+code+" c0 07 02 a0 01 't a0 01 'x"), Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.Value(Limits{})
+		if _, ok := v.(*Described); !ok {
+			t.Errorf("%s is %#v, %v", code, v, err)
 		}
 	}
 }
