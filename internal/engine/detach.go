@@ -49,8 +49,9 @@ func (s *Session) peerDetach(p *amqp.Detach) {
 	delete(s.byPeer, p.Handle)
 	l.detachIn = true
 	closed := p.Closed || p.Error != nil
+	left := l.left(closed)
 	l.down(closed)
-	l.tell(remoteError(ScopeLink, p.Error), closed)
+	l.tell(remoteError(ScopeLink, p.Error), closed, left)
 }
 
 // down is what either Detach does to the link.

@@ -54,7 +54,8 @@ type Event struct {
 
 	// Delivery of Received and Aborted.
 	Delivery *Delivery
-	// Deliveries of Disposed, in order of their ids; the slice lives until the next Input, the Deliveries for ever.
+	// Deliveries of Disposed, in order of their ids; the slice lives until the next Input, the Deliveries for ever. Of LinkDetached
+	// with closed: what was unsettled on the link and is forgotten now; that slice is the receiver's.
 	Deliveries []*Delivery
 	// State (nil: none given) and Settled of Disposed.
 	State   amqp.DeliveryState

@@ -5,8 +5,8 @@ import "github.com/oncemq/oncemq/internal/amqp"
 // maxCredit bounds what we grant, so that RFC 1982 comparisons of delivery-counts hold.
 const maxCredit = 1<<31 - 1
 
-// SetCredit grants the sender n deliveries from now on, in place of what was granted before, and sends the Flow. With drain the
-// sender is to use the credit up or give it back: the event Drained follows. Without it a drain under way is called off.
+// SetCredit grants the sender n deliveries from now on, those under way included, in place of what was granted before, and
+// sends the Flow (to top up: Credit() + k). With drain the sender is to use the credit up or give it back: the event Drained follows. Without it a drain under way is called off.
 // Receivers only.
 func (l *Link) SetCredit(n uint32, drain bool) error {
 	switch {

@@ -187,16 +187,28 @@ func (l *Link) settle(d *Delivery) {
 // fail detaches the link for a fault of the peer's.
 func (l *Link) fail(condition amqp.Symbol, what string) {
 	err := &Error{Scope: ScopeLink, AMQP: amqp.Error{Condition: condition, Description: what}}
+	left := l.left(true)
 	l.sendDetach(true, &err.AMQP)
-	l.tell(err, true)
+	l.tell(err, true, left)
+}
+
+// left is the unsettled deliveries that a Detach with closed is about to forget.
+func (l *Link) left(closed bool) (ds []*Delivery) {
+	if closed && l.unsettled > 0 {
+		ds = make([]*Delivery, 0, l.unsettled)
+		for d := l.first; d != nil; d = d.next {
+			ds = append(ds, d)
+		}
+	}
+	return ds
 }
 
 // tell makes the event LinkDetached, once.
-func (l *Link) tell(err *Error, closed bool) {
+func (l *Link) tell(err *Error, closed bool, left []*Delivery) {
 	if l.told {
 		return
 	}
 	l.told = true
 	ev := l.session.conn.emit(LinkDetached)
-	ev.Session, ev.Link, ev.Err, ev.Closed = l.session, l, err, closed
+	ev.Session, ev.Link, ev.Err, ev.Closed, ev.Deliveries = l.session, l, err, closed, left
 }

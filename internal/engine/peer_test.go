@@ -172,23 +172,23 @@ func show(ev Event) string {
 	case SessionEnded:
 		return "SessionEnded" + err
 	case LinkAttached:
-		return fmt.Sprintf("LinkAttached %s %s%s", ev.Link.Name(), ev.Link.Role(), flag(" refused", ev.Refused))
+		return fmt.Sprintf("LinkAttached %s %s%s", ev.Link.Name(), ev.Link.Role(), word(" refused", ev.Refused))
 	case LinkDetached:
-		return fmt.Sprintf("LinkDetached %s%s%s", ev.Link.Name(), flag(" closed", ev.Closed), err)
+		return fmt.Sprintf("LinkDetached %s%s%s", ev.Link.Name(), word(" closed", ev.Closed), err)
 	case Received:
 		d := ev.Delivery
-		return fmt.Sprintf("Received %s %d %q%s%s%s %q", ev.Link.Name(), d.ID, d.Tag(), flag(" settled", d.Settled),
-			flag(" resume", d.Resume), showState(d.State), d.Payload)
+		return fmt.Sprintf("Received %s %d %q%s%s%s %q", ev.Link.Name(), d.ID, d.Tag(), word(" settled", d.Settled),
+			word(" resume", d.Resume), showState(d.State), d.Payload)
 	case Aborted:
-		return "Aborted " + ev.Link.Name() + flag(" resumed", ev.Delivery != nil)
+		return "Aborted " + ev.Link.Name() + word(" resumed", ev.Delivery != nil)
 	case Disposed:
 		var ids []string
 		for _, d := range ev.Deliveries {
 			ids = append(ids, fmt.Sprint(d.ID))
 		}
-		return fmt.Sprintf("Disposed %s [%s]%s%s", ev.Link.Name(), strings.Join(ids, " "), flag(" settled", ev.Settled), showState(ev.State))
+		return fmt.Sprintf("Disposed %s [%s]%s%s", ev.Link.Name(), strings.Join(ids, " "), word(" settled", ev.Settled), showState(ev.State))
 	case Credit:
-		return fmt.Sprintf("Credit %s %d%s%s", ev.Link.Name(), ev.Link.Credit(), flag(" drain", ev.Drain), flag(" echo", ev.Echo))
+		return fmt.Sprintf("Credit %s %d%s%s", ev.Link.Name(), ev.Link.Credit(), word(" drain", ev.Drain), word(" echo", ev.Echo))
 	case Drained:
 		return "Drained " + ev.Link.Name()
 	case SenderFlow:
@@ -197,7 +197,7 @@ func show(ev Event) string {
 	return fmt.Sprintf("kind %d", ev.Kind)
 }
 
-func flag(name string, set bool) string {
+func word(name string, set bool) string {
 	if set {
 		return name
 	}
@@ -236,7 +236,7 @@ func showFrame(f amqp.Frame) string {
 		return "empty"
 	case *amqp.Open:
 		_, failed := p.Properties.Lookup(string(amqp.PropConnectionEstablishmentFail))
-		return "open " + p.ContainerID + flag(" failed", failed)
+		return "open " + p.ContainerID + word(" failed", failed)
 	case *amqp.Close:
 		return "close" + showError(p.Error)
 	case *amqp.Begin:
@@ -248,23 +248,23 @@ func showFrame(f amqp.Frame) string {
 	case *amqp.End:
 		return at + "end" + showError(p.Error)
 	case *amqp.Attach:
-		return at + fmt.Sprintf("attach %s %d %s%s%s", p.Name, p.Handle, p.Role, flag(" source", p.Source != nil), flag(" target", p.Target != nil))
+		return at + fmt.Sprintf("attach %s %d %s%s%s", p.Name, p.Handle, p.Role, word(" source", p.Source != nil), word(" target", p.Target != nil))
 	case *amqp.Detach:
-		return at + fmt.Sprintf("detach %d%s%s", p.Handle, flag(" closed", p.Closed), showError(p.Error))
+		return at + fmt.Sprintf("detach %d%s%s", p.Handle, word(" closed", p.Closed), showError(p.Error))
 	case *amqp.Flow:
 		if !p.Handle.Set {
 			return at + fmt.Sprintf("flow in=%d window=%d out=%d", p.NextIncomingID.V, p.IncomingWindow, p.NextOutgoingID)
 		}
-		return at + fmt.Sprintf("flow%s%s%s%s", showOpt("handle", p.Handle), showOpt("count", p.DeliveryCount), showOpt("credit", p.LinkCredit), flag(" drain", p.Drain))
+		return at + fmt.Sprintf("flow%s%s%s%s", showOpt("handle", p.Handle), showOpt("count", p.DeliveryCount), showOpt("credit", p.LinkCredit), word(" drain", p.Drain))
 	case *amqp.Transfer:
 		tag := ""
 		if p.DeliveryTag != nil {
 			tag = fmt.Sprintf(" %q", p.DeliveryTag)
 		}
-		return at + fmt.Sprintf("transfer %d%s%s%s%s%s%s %q", p.Handle, showOpt("id", p.DeliveryID), tag, flag(" settled", p.Settled.V), flag(" more", p.More),
-			flag(" aborted", p.Aborted), flag(" resume", p.Resume)+showState(p.State), f.Payload)
+		return at + fmt.Sprintf("transfer %d%s%s%s%s%s%s %q", p.Handle, showOpt("id", p.DeliveryID), tag, word(" settled", p.Settled.V), word(" more", p.More),
+			word(" aborted", p.Aborted), word(" resume", p.Resume)+showState(p.State), f.Payload)
 	case *amqp.Disposition:
-		return at + fmt.Sprintf("disposition %s %d..%d%s%s", p.Role, p.First, p.Last.Or(p.First), flag(" settled", p.Settled), showState(p.State))
+		return at + fmt.Sprintf("disposition %s %d..%d%s%s", p.Role, p.First, p.Last.Or(p.First), word(" settled", p.Settled), showState(p.State))
 	}
 	return "?"
 }
