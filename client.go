@@ -52,18 +52,38 @@ type Failover struct {
 }
 
 // Client is a connection to a cluster that moves between nodes. It is safe for concurrent use.
-type Client struct{}
-
-// Dial connects to the first of the addresses that answers: "amqp://mq1:5672,mq2:5672,mq3:5672", or amqps:// with TLS; ports default to
-// 5672 and 5671. It tries them all until ctx ends. cfg may be nil. An answer that no other node would give differently, such as wrong credentials, ends it at once.
-func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) { panic("skeleton") }
+type Client struct{ d *driver }
 
 // ClientID is the container-id in use.
-func (c *Client) ClientID() string { panic("skeleton") }
+func (c *Client) ClientID() string { return c.d.cfg.ClientID }
 
 // Addr is the address of the node that the client is connected to, empty while there is none.
-func (c *Client) Addr() string { panic("skeleton") }
+func (c *Client) Addr() string {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	return c.d.core.Addr()
+}
 
-// Close ends all sessions, closes the connection and waits until all goroutines are gone; when ctx ends first, the socket is closed without
-// the exchange. Operations under way end with ErrClosed or, where that isn't known, ErrOutcomeUnknown.
-func (c *Client) Close(ctx context.Context) error { panic("skeleton") }
+// Close ends all sessions, closes the connection and waits until all goroutines are gone; when ctx ends first, the socket is closed
+// without the exchange. Operations under way end with ErrClosed or, where that isn't known, ErrOutcomeUnknown. It must not be called from OnEvent.
+func (c *Client) Close(ctx context.Context) error {
+	d := c.d
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	d.mu.Lock()
+	d.core.Close(time.Now())
+	d.after()
+	d.mu.Unlock()
+	var err error
+	select {
+	case <-d.done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		d.mu.Lock()
+		d.core.Abort()
+		d.after()
+		d.mu.Unlock()
+	}
+	d.wg.Wait()
+	return err
+}

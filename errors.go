@@ -3,27 +3,32 @@ package oncemq
 import (
 	"errors"
 	"fmt"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/client"
 )
 
 // What calls of this package end with, besides a context's error and *Error.
 var (
 	// ErrRolledBack: the transaction took no effect and never will.
 	ErrRolledBack = errors.New("oncemq: rolled back")
+	// ErrForeign: a sender, delivery or receipt of another session was used.
+	ErrForeign = client.ErrForeign
 	// ErrOutcomeUnknown: the commit or send was handed to a connection and no answer came before the
 	// context ended. It may have taken effect or not: ask Client.Outcome or Session.Resend.
-	ErrOutcomeUnknown = errors.New("oncemq: outcome unknown")
+	ErrOutcomeUnknown = client.ErrUnknown
 	// ErrExpired: the broker no longer knows the session that this belonged to, so that it can't say (C5).
-	ErrExpired = errors.New("oncemq: expired: the broker no longer keeps this session or outcome")
+	ErrExpired = client.ErrExpired
 	// ErrDeliveryLost: the delivery is no longer ours; the message went elsewhere or will come again (C6).
-	ErrDeliveryLost = errors.New("oncemq: delivery lost: its message went back to the queue")
+	ErrDeliveryLost = client.ErrDeliveryLost
 	// ErrTxDone: the transaction has ended already.
-	ErrTxDone = errors.New("oncemq: the transaction has ended: begin a new one")
+	ErrTxDone = client.ErrTxDone
 	// ErrClosed: the client, session, sender or receiver was closed.
-	ErrClosed = errors.New("oncemq: closed")
+	ErrClosed = client.ErrClosed
 	// ErrSettled: the delivery was settled before.
-	ErrSettled = errors.New("oncemq: the delivery was settled before")
+	ErrSettled = client.ErrSettled
 	// ErrTooManyUnknown: the session holds 1,000 transactions of unknown outcome (C2): resolve some with Client.Outcome.
-	ErrTooManyUnknown = errors.New("oncemq: the session has 1,000 transactions of unknown outcome: resolve them with Client.Outcome or open a new session")
+	ErrTooManyUnknown = client.ErrTooManyUnknown
 )
 
 // Error is a "no" of the broker: to a connection, an attach, a send.
@@ -86,3 +91,12 @@ func (e *SendError) Unwrap() error { return e.Err }
 
 // Is tells errors.Is about ErrOutcomeUnknown.
 func (e *SendError) Is(target error) bool { return target == ErrOutcomeUnknown }
+
+// public is an error of the core's as the application sees it.
+func public(err error) error {
+	var no *amqp.Error
+	if errors.As(err, &no) {
+		return &Error{Condition: string(no.Condition), Description: no.Description}
+	}
+	return err
+}

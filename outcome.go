@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncemq/oncemq/internal/client"
 )
 
 // Outcome answers "did it happen?".
@@ -117,10 +119,55 @@ type TxStatus struct {
 	DecidedAt time.Time
 }
 
-// Outcome learns how transaction id ended, on whatever node the client is connected to. An undecided one is decided first: rolled back, so
-// that a late commit can't apply (C3). It needs the session's principal. ErrExpired where the broker
-// no longer knows; any other error leaves the question open. It works for transactions of other sessions and processes.
-func (c *Client) Outcome(ctx context.Context, id TxID) (Outcome, error) { panic("skeleton") }
+// Outcome learns how transaction id ended, on whatever node the client is connected to. An undecided one is decided first: rolled
+// back, so that a late commit can't apply (C3). It needs the session's principal. ErrExpired where the broker no longer knows; any other error leaves the
+// question open. It works for transactions of other sessions and processes.
+//
+// The answer comes over a queue of this client's own, "reply." and its ClientID, which is created with the first question and stays: a process that
+// asks should have a ClientID that it keeps.
+func (c *Client) Outcome(ctx context.Context, id TxID) (Outcome, error) {
+	st, err := c.ask(ctx, id, true)
+	switch {
+	case err != nil:
+		return Unknown, err
+	case st.State == TxCommitted:
+		return Committed, nil
+	case st.State == TxRolledBack:
+		return RolledBack, nil
+	case st.State == TxExpired:
+		return Unknown, &TxError{ID: id, Err: ErrExpired}
+	}
+	return Unknown, &TxError{ID: id, Err: fmt.Errorf("the transaction is %s", st.State)}
+}
 
-// Peek looks at transaction id and decides nothing.
-func (c *Client) Peek(ctx context.Context, id TxID) (TxStatus, error) { panic("skeleton") }
+// Peek looks at transaction id and decides nothing. Over which queue the answer comes is said at Outcome.
+func (c *Client) Peek(ctx context.Context, id TxID) (TxStatus, error) { return c.ask(ctx, id, false) }
+
+func (c *Client) ask(ctx context.Context, id TxID, decide bool) (TxStatus, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	w := newWaiter()
+	q := &client.Query{ID: client.TxID(id), Decide: decide}
+	q.Data = w
+	d := c.d
+	d.mu.Lock()
+	d.core.Ask(q)
+	d.after()
+	d.mu.Unlock()
+	if err := d.wait(ctx, w); err != nil {
+		d.mu.Lock()
+		d.core.Forget(q)
+		d.mu.Unlock()
+		return TxStatus{}, err
+	}
+	if err := q.Err(); err != nil {
+		return TxStatus{}, public(err)
+	}
+	st := TxStatus{Reason: q.Reason, DecidedAt: q.DecidedAt}
+	for s := TxOpen; s <= TxExpired; s++ {
+		if s.String() == q.State {
+			st.State = s
+		}
+	}
+	return st, nil
+}

@@ -1,32 +1,120 @@
 package oncemq
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/client"
+)
 
 // ReceiverOptions are a receiver's; nil or zero for the defaults.
 type ReceiverOptions struct {
 	// Name of the link, unique in the client; empty: a made one.
 	Name string
-	// Prefetch is how many deliveries may wait in the client (default 100, at most 10,000). 1: none is held back while another is worked on.
+	// Prefetch is how many deliveries may wait in the client (default 100, at most 10,000). With 1 none waits: a message is asked for when Receive is called,
+	// which costs a round trip.
 	Prefetch int
 }
 
 // Receiver receives from one address.
-type Receiver struct{}
+type Receiver struct {
+	s      *Session
+	core   *client.Receiver
+	notify chan struct{} // capacity 1
+}
 
 // NewReceiver attaches a receiver to address; a queue is created where there is none. *Error where the broker refuses.
 func (s *Session) NewReceiver(ctx context.Context, address string, opts *ReceiverOptions) (*Receiver, error) {
-	panic("skeleton")
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var o ReceiverOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Prefetch < 0 || o.Prefetch > 10_000 {
+		return nil, fmt.Errorf("oncemq: ReceiverOptions.Prefetch is %d: want 1 to 10,000 (0 is the default)", o.Prefetch)
+	}
+	r := &Receiver{s: s, notify: make(chan struct{}, 1)}
+	err := s.d.begin(ctx, func() *client.Op {
+		r.core = s.core.NewReceiver(address, o.Name, o.Prefetch)
+		r.core.Data = r
+		return &r.core.Attaching
+	})
+	if err != nil {
+		s.d.do(r.core.Close)
+		return nil, err
+	}
+	return r, nil
 }
 
 // Address is the queue's name.
-func (r *Receiver) Address() string { panic("skeleton") }
+func (r *Receiver) Address() string { return r.core.Address() }
 
-// Receive waits for the next delivery until ctx ends. It goes on over failovers.
-func (r *Receiver) Receive(ctx context.Context) (*Delivery, error) { panic("skeleton") }
+func (r *Receiver) available() { poke(r.notify) }
+
+// Receive waits for the next delivery until ctx ends. It goes on over failovers. A message that can't be decoded is rejected, which brings
+// it to the dead letters, and not returned.
+func (r *Receiver) Receive(ctx context.Context) (*Delivery, error) {
+	d := r.s.d
+	for {
+		d.mu.Lock()
+		x := r.core.Take()
+		err := r.core.Err()
+		d.after()
+		d.mu.Unlock()
+		if x != nil {
+			del, err := newDelivery(r, x)
+			if err == nil {
+				return del, nil
+			}
+			d.do(func() {
+				x.Settle(&amqp.Rejected{Error: &amqp.Error{Condition: amqp.ErrCondDecodeError, Description: err.Error()}})
+			})
+			continue
+		}
+		if err != nil {
+			return nil, public(err)
+		}
+		select {
+		case <-r.notify:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 // AcceptThrough accepts d and all deliveries that Receive returned before it and that are not settled (JMS CLIENT_ACKNOWLEDGE); as
 // Delivery.Accept for each, and the first error of any.
-func (r *Receiver) AcceptThrough(ctx context.Context, d *Delivery) error { panic("skeleton") }
+func (r *Receiver) AcceptThrough(ctx context.Context, d *Delivery) error {
+	if d.r != r {
+		return ErrForeign
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var list []*client.Delivery
+	r.s.d.do(func() {
+		list = d.core.Through()
+		for _, x := range list {
+			x.Settle(&amqp.Accepted{})
+		}
+	})
+	var first error
+	for _, x := range list {
+		if err := settle(ctx, r.s.d, x, &amqp.Accepted{}); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
 
-// Close detaches the receiver; what it holds unsettled goes back to its place in the queue.
-func (r *Receiver) Close(ctx context.Context) error { panic("skeleton") }
+// Close detaches the receiver; what it holds unsettled goes back to its place in the queue. Deliveries that open transactions have taken
+// stay theirs.
+func (r *Receiver) Close(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return r.s.d.begin(ctx, func() *client.Op {
+		r.core.Close()
+		return &r.core.Closing
+	})
+}

@@ -1,0 +1,156 @@
+package oncemq
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/client"
+)
+
+// Dial connects to the first of the addresses that answers: "amqp://mq1:5672,mq2:5672,mq3:5672", or amqps:// with TLS; ports default to
+// 5672 and 5671. It tries them all until ctx ends. cfg may be nil. An answer that no other node would give differently, such as wrong
+// credentials, ends it at once.
+func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) {
+	var c Config
+	if cfg != nil {
+		c = *cfg
+	}
+	addrs, secure, err := parseURLs(urls, &c)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.complete(secure); err != nil {
+		return nil, err
+	}
+	if c.Failover.Shuffle {
+		mathrand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	}
+	cl := newClient(c, addrs)
+	if err := cl.d.wait(ctx, cl.d.up); err != nil {
+		cl.d.mu.Lock()
+		if last := cl.d.core.Err(); last != nil {
+			err = fmt.Errorf("dial %s: %w (last: %w)", urls, err, public(last))
+		}
+		cl.d.core.Abort()
+		cl.d.after()
+		cl.d.mu.Unlock()
+		cl.d.wg.Wait()
+		return nil, err
+	}
+	cl.d.mu.Lock()
+	over, err := cl.d.core.Over(), cl.d.core.Err()
+	cl.d.mu.Unlock()
+	if over {
+		cl.d.wg.Wait()
+		return nil, fmt.Errorf("dial %s: %w", urls, public(err))
+	}
+	return cl, nil
+}
+
+// complete validates the configuration and fills in what has no default elsewhere.
+func (c *Config) complete(secure bool) error {
+	f := &c.Failover
+	for name, v := range map[string]time.Duration{"IdleTimeout": c.IdleTimeout, "Failover.MinBackoff": f.MinBackoff, "Failover.MaxBackoff": f.MaxBackoff,
+		"Failover.MaxElapsed": f.MaxElapsed, "Failover.ConnectTimeout": f.ConnectTimeout, "Failover.Silence": f.Silence} {
+		if v < 0 {
+			return fmt.Errorf("oncemq: Config.%s is %v: it must not be negative (0 is the default)", name, v)
+		}
+	}
+	if f.MaxBackoff > 0 && f.MaxBackoff < f.MinBackoff {
+		return fmt.Errorf("oncemq: Config.Failover.MaxBackoff (%v) is less than MinBackoff (%v)", f.MaxBackoff, f.MinBackoff)
+	}
+	if f.ConnectTimeout == 0 {
+		f.ConnectTimeout = 2 * time.Second
+	}
+	switch {
+	case !secure:
+		c.TLS = nil
+	case c.TLS == nil:
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if c.DialContext == nil {
+		c.DialContext = (&net.Dialer{}).DialContext
+	}
+	if c.ClientID == "" {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		c.ClientID = "oncemq-" + hex.EncodeToString(b[:])
+	}
+	return nil
+}
+
+func newClient(c Config, addrs []string) *Client {
+	var seed [24]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	d := &driver{cfg: c, wake: make(chan struct{}, 1), done: make(chan struct{}), notify: make(chan struct{}, 1), up: newWaiter()}
+	d.core = client.New(client.Config{
+		Addrs: addrs, ContainerID: c.ClientID, Nonce: [16]byte(seed[:16]), Seed: binary.BigEndian.Uint64(seed[16:]),
+		User: c.Credentials.User, Password: c.Credentials.Password,
+		IdleTimeout: c.IdleTimeout, Silence: c.Failover.Silence,
+		MinBackoff: c.Failover.MinBackoff, MaxBackoff: c.Failover.MaxBackoff, MaxElapsed: c.Failover.MaxElapsed,
+	}, time.Now())
+	d.wg.Add(2)
+	go d.run()
+	go d.events()
+	return &Client{d: d}
+}
+
+// parseURLs reads the address list. User and password may stand in its first address.
+func parseURLs(urls string, cfg *Config) (addrs []string, secure bool, err error) {
+	scheme, list, ok := strings.Cut(urls, "://")
+	if !ok {
+		scheme, list = "amqp", urls
+	}
+	port := "5672"
+	switch scheme {
+	case "amqp":
+	case "amqps":
+		secure, port = true, "5671"
+	default:
+		return nil, false, fmt.Errorf("oncemq: address list %q: scheme %q: want amqp:// or amqps://", redacted(urls), scheme)
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		if s, rest, ok := strings.Cut(item, "://"); ok {
+			if s != scheme {
+				return nil, false, fmt.Errorf("oncemq: address list %q mixes %s:// and %s://", redacted(urls), scheme, s)
+			}
+			item = rest
+		}
+		u, err := url.Parse("x://" + item)
+		if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+			return nil, false, fmt.Errorf("oncemq: address list %q: %q: want host or host:port", redacted(urls), redacted(item))
+		}
+		if u.User != nil && cfg.Credentials.User == "" {
+			cfg.Credentials.User = u.User.Username()
+			cfg.Credentials.Password, _ = u.User.Password()
+		}
+		p := u.Port()
+		if p == "" {
+			p = port
+		}
+		addrs = append(addrs, net.JoinHostPort(u.Hostname(), p))
+	}
+	if len(addrs) == 0 {
+		return nil, false, errors.New("oncemq: the address list is empty")
+	}
+	return addrs, secure, nil
+}
+
+// redacted keeps passwords out of errors.
+func redacted(s string) string {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		return "…" + s[i:]
+	}
+	return s
+}
