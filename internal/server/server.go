@@ -2,8 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -20,6 +24,9 @@ type Config struct {
 	Frontend frontend.Config
 	// Logger gets what goes wrong (default: discarded).
 	Logger *slog.Logger
+	// OnBusy is called with true when the first connection is accepted and with false when the last one is gone, in order. It
+	// must not block.
+	OnBusy func(busy bool)
 
 	// SASLTimeout and OpenTimeout bound the time until the SASL outcome and from there until Open (default 10 s each).
 	SASLTimeout, OpenTimeout time.Duration
@@ -32,32 +39,275 @@ type Config struct {
 	MaxPending, MaxPendingPeer, MaxConnections int
 }
 
+// ErrConfig is wrapped by New's refusals of a configuration.
+var ErrConfig = errors.New("oncemq: client listener")
+
+// withDefaults is c with every zero field replaced.
+func (c Config) withDefaults() Config {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	limit := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.SASLTimeout, 10*time.Second)
+	def(&c.OpenTimeout, 10*time.Second)
+	def(&c.WriteTimeout, 30*time.Second)
+	def(&c.StopTimeout, 5*time.Second)
+	limit(&c.MaxPending, 1000)
+	limit(&c.MaxPendingPeer, 1000)
+	limit(&c.MaxConnections, 10_000)
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:5672"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Frontend.Dev = c.Dev
+	return c
+}
+
 // Server is one listener and its connections. It implements replica's Mailbox.
-type Server struct{}
+type Server struct {
+	cfg Config
+	ln  net.Listener
+	log *slog.Logger
+
+	mu      sync.Mutex
+	node    *frontend.Node // nil until Run
+	epoch   command.Epoch  // 0: none, nobody is accepted
+	stopped bool
+	last    uint64 // local keys, never used twice
+	all     map[*conn]struct{}
+	sockets int            // all that are accepted, opened or not
+	pending map[string]int // of them, not opened, by address
+	waiting int            // sum of pending
+
+	table    sync.Map // local → *conn, for Deliver
+	orphans  orphans
+	accepted atomic.Uint64
+	panics   atomic.Uint64
+	wg       sync.WaitGroup
+}
 
 // New checks the configuration and binds the listener; it starts no goroutine. Close what isn't Run.
-func New(cfg Config) (*Server, error) { panic("skeleton") }
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if !cfg.Dev {
+		return nil, fmt.Errorf("%w %s: users and TLS are not there yet: it needs --dev, which lets everybody in from this machine", ErrConfig, cfg.Listen)
+	}
+	if err := checkLoopback(cfg.Listen); err != nil {
+		return nil, err
+	}
+	ln, err := listen(cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrConfig, cfg.Listen, err)
+	}
+	// A name may have resolved to anything: what counts is where the socket is.
+	if a, ok := ln.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		_ = ln.Close()
+		return nil, notLoopback(cfg.Listen)
+	}
+	return &Server{
+		cfg: cfg, ln: ln, log: cfg.Logger, all: make(map[*conn]struct{}), pending: make(map[string]int),
+		orphans: orphans{signal: make(chan struct{}, 1)},
+	}, nil
+}
+
+// checkLoopback refuses an address that isn't on loopback before anything is bound.
+func checkLoopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%w %q: want host:port, such as 127.0.0.1:5672: %w", ErrConfig, address, err)
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsLoopback() || host == "" {
+		return notLoopback(address)
+	}
+	return nil
+}
+
+func notLoopback(address string) error {
+	return fmt.Errorf("%w %s: plaintext and --dev are for loopback only: listen on 127.0.0.1 or ::1", ErrConfig, address)
+}
 
 // Addr is the bound address.
-func (s *Server) Addr() net.Addr { panic("skeleton") }
+func (s *Server) Addr() net.Addr { return s.ln.Addr() }
 
 // Run accepts connections, which propose to log, until ctx is done; then it answers the discharges in flight, closes its
 // connections with amqp:connection:forced, and returns nil when all its goroutines have ended. While the node has no epoch
 // connections are refused.
-func (s *Server) Run(ctx context.Context, log frontend.Log) error { panic("skeleton") }
+func (s *Server) Run(ctx context.Context, log frontend.Log) error {
+	s.mu.Lock()
+	s.node = frontend.New(s.cfg.Frontend, log)
+	s.node.EpochBegun(s.epoch)
+	s.mu.Unlock()
+	done := make(chan struct{})
+	tended := make(chan struct{})
+	go func() { defer close(tended); s.orphans.tend(s.node, done) }()
+	unhook := context.AfterFunc(ctx, func() { _ = s.ln.Close() })
+	err := s.accept()
+	unhook()
+	reason := "this node's listener failed: connect to another node"
+	if ctx.Err() != nil {
+		err, reason = nil, "this node stops: connect to another node"
+	}
+	s.stop(reason)
+	timer := time.AfterFunc(s.cfg.StopTimeout, func() { s.stop(reason) })
+	s.wg.Wait()
+	timer.Stop()
+	close(done)
+	<-tended
+	return err
+}
+
+// accept runs until the listener is closed.
+func (s *Server) accept() error {
+	for {
+		nc, err := s.ln.Accept()
+		switch {
+		case err == nil:
+			s.admit(nc)
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default:
+			// Out of file descriptors, mostly: it passes.
+			s.log.Warn("accept", "error", err)
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// admit starts a connection, unless there are too many or the node can't serve any. A refused TCP connection is the only
+// "not now" that no client takes for final (amqp.md 1.1).
+func (s *Server) admit(nc net.Conn) {
+	s.accepted.Add(1)
+	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	c := newConn(s, nc, host)
+	s.mu.Lock()
+	refused := s.stopped || s.epoch == 0 || s.node == nil || s.sockets >= s.cfg.MaxConnections ||
+		s.waiting >= s.cfg.MaxPending || s.pending[host] >= s.cfg.MaxPendingPeer
+	if !refused {
+		s.sockets++
+		s.waiting++
+		s.pending[host]++
+		s.all[c] = struct{}{}
+		s.wg.Add(1)
+		s.busy(s.sockets == 1)
+	}
+	s.mu.Unlock()
+	if refused {
+		_ = nc.Close()
+		return
+	}
+	go c.run()
+}
+
+// busy tells OnBusy, under mu, so that the calls are in order.
+func (s *Server) busy(changed bool) {
+	if changed && s.cfg.OnBusy != nil {
+		s.cfg.OnBusy(s.sockets > 0)
+	}
+}
+
+// register gives a connection that passed SASL its key; nil if the node can't serve it any more.
+func (s *Server) register(c *conn) *frontend.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.epoch == 0 {
+		return nil
+	}
+	s.last++
+	c.local = s.last
+	s.table.Store(s.last, c)
+	return s.node
+}
+
+// opened takes a connection out of the count of pending ones, once.
+func (s *Server) opened(c *conn) {
+	s.mu.Lock()
+	s.settle(c)
+	s.mu.Unlock()
+}
+
+func (s *Server) settle(c *conn) {
+	if !c.pending {
+		return
+	}
+	c.pending = false
+	s.waiting--
+	if s.pending[c.host]--; s.pending[c.host] == 0 {
+		delete(s.pending, c.host)
+	}
+}
+
+// remove forgets a connection whose goroutines have ended.
+func (s *Server) remove(c *conn) {
+	s.mu.Lock()
+	s.settle(c)
+	delete(s.all, c)
+	s.sockets--
+	s.busy(s.sockets == 0)
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+// stop closes the listener and tells all connections to end; the second time they don't wait for anything. Those that are
+// still in their SASL layer have nothing to lose.
+func (s *Server) stop(reason string) {
+	_ = s.ln.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for c := range s.all {
+		if c.local == 0 {
+			_ = c.nc.Close()
+			continue
+		}
+		c.mail.stop(reason)
+	}
+}
 
 // Close frees the listener of a Server that is not Run.
-func (s *Server) Close() error { panic("skeleton") }
+func (s *Server) Close() error { return s.ln.Close() }
 
 // Deliver implements replica's Mailbox: effects of one connection, in order; they are copied, and nothing blocks.
-func (s *Server) Deliver(local uint64, effects []command.Effect) { panic("skeleton") }
+func (s *Server) Deliver(local uint64, effects []command.Effect) {
+	if v, ok := s.table.Load(local); ok {
+		if v.(*conn).mail.deliver(effects) {
+			return
+		}
+	}
+	for i := range effects {
+		if effects[i].Kind == command.EffectConnOpened {
+			s.orphans.add(effects[i])
+		}
+	}
+}
 
 // EpochBegun implements replica's Mailbox: connections are accepted from now on.
-func (s *Server) EpochBegun(epoch command.Epoch) { panic("skeleton") }
+func (s *Server) EpochBegun(epoch command.Epoch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch = epoch
+	if s.node != nil {
+		s.node.EpochBegun(epoch)
+	}
+}
 
 // EpochEnded implements replica's Mailbox: all connections are closed with amqp:connection:forced and none is accepted until
 // the next epoch.
-func (s *Server) EpochEnded(reason string) { panic("skeleton") }
+func (s *Server) EpochEnded(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch = 0
+	for c := range s.all {
+		c.mail.endEpoch(reason)
+	}
+}
 
 // Stats counts what happened since the start.
 type Stats struct {
@@ -67,4 +317,9 @@ type Stats struct {
 }
 
 // Stats is safe for concurrent use.
-func (s *Server) Stats() Stats { panic("skeleton") }
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	n := s.sockets
+	s.mu.Unlock()
+	return Stats{Connections: n, Accepted: s.accepted.Load(), Panics: s.panics.Load()}
+}
