@@ -43,6 +43,10 @@ type Config struct {
 	// OutputLimit is the backlog in bytes from which transfers wait (default 256 KiB). Other frames never wait.
 	OutputLimit int
 
+	// MaxBacklog is the size in bytes of frames made and not taken from which a server's Conn takes no input (default 1 MiB): a
+	// peer that asks and doesn't read costs no more. See Conn.Held.
+	MaxBacklog int
+
 	// NextOutgoingID is a session's first transfer-id and delivery-id, InitialDeliveryCount a sender link's first
 	// delivery-count: not zero only in tests of the wrap-around.
 	NextOutgoingID       uint32
@@ -79,6 +83,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxUnsettled == 0 {
 		c.MaxUnsettled = 10_000
+	}
+	if c.MaxBacklog == 0 {
+		c.MaxBacklog = 1 << 20
 	}
 	if c.OutputLimit == 0 {
 		c.OutputLimit = 256 << 10

@@ -80,6 +80,9 @@ func (c *Conn) Input(b []byte, now time.Time) (consumed int, err error) {
 	}
 	clear(c.runs)
 	c.runs = c.runs[:0]
+	if cap(c.runs) > maxIdleEvents {
+		c.runs = nil
+	}
 	if !c.headerIn {
 		n, ok := c.takeHeader(b)
 		if !ok {
@@ -108,8 +111,15 @@ func (c *Conn) result(consumed, all int) (int, error) {
 	return consumed, nil
 }
 
-// Held says that the peer's Open has come and ours is not sent, so that Input consumes nothing (server only).
-func (c *Conn) Held() bool { return c.cfg.Server && c.openIn != nil && !c.openOut && c.err == nil }
+// Held says that Input consumes nothing for now, though whole frames may be there (server only): the peer's Open has come
+// and ours is not sent, or Config.MaxBacklog bytes wait to be taken. Whoever got less consumed than given looks at it, and hands
+// the rest in again once it is false.
+func (c *Conn) Held() bool {
+	if !c.cfg.Server || c.err != nil {
+		return false
+	}
+	return c.openIn != nil && !c.openOut || len(c.out) >= c.cfg.MaxBacklog
+}
 
 // Next is the next event in order, false if there is none.
 func (c *Conn) Next() (Event, bool) {
@@ -121,9 +131,15 @@ func (c *Conn) Next() (Event, bool) {
 	c.next++
 	if c.next == len(c.events) {
 		c.next, c.events = 0, c.events[:0]
+		if cap(c.events) > maxIdleEvents {
+			c.events = nil
+		}
 	}
 	return ev, true
 }
+
+// maxIdleEvents bounds what a burst of events leaves allocated.
+const maxIdleEvents = 1024
 
 // emit queues an empty event of a kind and gives its place to fill in.
 func (c *Conn) emit(kind EventKind) *Event {

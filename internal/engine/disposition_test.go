@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/oncemq/oncemq/internal/amqp"
@@ -241,4 +242,42 @@ func TestStatesAreCopied(t *testing.T) {
 	if showState(ds[0].State) != " tx(tx)" {
 		t.Fatal(showState(ds[0].State))
 	}
+}
+
+// An outcome whose error doesn't fit into the peer's frames keeps its kind and condition.
+func TestOutcomeFitsSmallFrames(t *testing.T) {
+	p := newRawPeer(t, Config{Server: true})
+	o := amqp.NewOpen("peer")
+	o.MaxFrameSize = 512
+	p.send(0, o)
+	_ = p.c.Open(amqp.Open{})
+	p.send(0, &amqp.Begin{IncomingWindow: 10, HandleMax: 9})
+	p.event(Opened)
+	_ = p.event(SessionBegun).Session.Begin(amqp.Begin{})
+	l := p.attach("a", 0, amqp.RoleSender)
+	_ = l.SetCredit(9, false)
+	p.frames()
+	long := strings.Repeat("x", 600)
+	rejected := &amqp.Rejected{Error: &amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded, Description: long}}
+	for i, state := range []amqp.DeliveryState{rejected, &amqp.TransactionalState{TxnID: []byte("tx"), Outcome: rejected},
+		&amqp.Modified{DeliveryFailed: true, MessageAnnotations: amqp.Map{{Key: amqp.Symbol("x-opt-a"), Value: long}}}} {
+		p.xfer(amqp.Transfer{DeliveryID: u(uint32(i)), DeliveryTag: []byte{byte(i)}}, "")
+		p.event(Received).Delivery.Dispose(state, true)
+	}
+	b := p.c.TakeOutput(nil, t0)
+	var got []string
+	for len(b) > 0 {
+		f, n, err := amqp.DecodeFrame(b, amqp.Limits{MaxFrameSize: 512})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := f.Body.(*amqp.Disposition)
+		if r, ok := d.State.(*amqp.Rejected); ok && r.Error.Condition != amqp.ErrCondResourceLimitExceeded {
+			t.Fatal(r.Error.Condition)
+		}
+		got = append(got, showFrame(f))
+		b = b[n:]
+	}
+	wantLines(t, "frames", got, []string{"0 disposition receiver 0..0 settled rejected", "0 disposition receiver 1..1 settled tx(tx rejected)",
+		"0 disposition receiver 2..2 settled modified"})
 }

@@ -169,3 +169,34 @@ func TestParsePlain(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSASL gives both ends arbitrary bytes behind the header: no panic, never more consumed than given, small output.
+func FuzzSASL(f *testing.F) {
+	f.Add(amqp.AppendFrame(nil, 0, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00u\x00p")}, nil))
+	f.Add(amqp.AppendFrame(amqp.AppendFrame(nil, 0, &amqp.SASLMechanisms{Mechanisms: []amqp.Symbol{"ANONYMOUS"}}, nil), 0, &amqp.SASLOutcome{}, nil))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		in = append(amqp.AppendProtoHeader(nil, amqp.ProtoSASL), in...)
+		s, c := NewSASLServer("PLAIN", "X"), NewSASLClient(SASLClientConfig{})
+		if n, _ := c.Input(in); n < 0 || n > len(in) {
+			t.Fatalf("client: %d of %d", n, len(in))
+		}
+		out := 0
+		for b := in; len(b) > 0; {
+			n, err := s.Input(b)
+			if n < 0 || n > len(b) || err != nil && n != len(b) {
+				t.Fatalf("server: %d of %d, %v", n, len(b), err)
+			}
+			b = b[n:]
+			if step, ok := s.Next(); ok {
+				_, _, _, _ = ParsePlain(step.Response)
+				s.Challenge([]byte("c"))
+			} else if n == 0 {
+				break
+			}
+			out += len(s.TakeOutput(nil))
+		}
+		if out > 200+len(in) {
+			t.Fatalf("%d bytes for %d", out, len(in))
+		}
+	})
+}

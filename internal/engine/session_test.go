@@ -260,3 +260,28 @@ func TestLingeringLinksAreBounded(t *testing.T) {
 	}
 	p.event(SessionEnded)
 }
+
+// A peer that asks for echoes and doesn't read what it gets is read no further, and goes on once its answers are taken.
+func TestBacklogHoldsInput(t *testing.T) {
+	p, _ := begun(t, Config{Server: true, MaxBacklog: 500})
+	one := amqp.AppendFrame(nil, 0, &amqp.Flow{Echo: true}, nil)
+	var in []byte
+	for range 100 {
+		in = append(in, one...)
+	}
+	n := p.input(in)
+	if n == 0 || n == len(in) || n%len(one) != 0 || !p.c.Held() || p.c.Backlog() > 600 {
+		t.Fatalf("%d of %d consumed, held %t, backlog %d", n, len(in), p.c.Held(), p.c.Backlog())
+	}
+	if more := p.input(in[n:]); more != 0 {
+		t.Fatalf("%d more consumed", more)
+	}
+	echoes := 0
+	for len(in) > 0 {
+		in = in[p.input(in):]
+		echoes += len(p.frames())
+	}
+	if echoes < 100 {
+		t.Fatalf("%d echoes", echoes)
+	}
+}
