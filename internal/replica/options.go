@@ -58,6 +58,9 @@ type Options struct {
 
 	// Limits. Zero values are the defaults.
 	Limits Limits
+
+	testMachine func(*store.State) (machine, error) // nil: the real one
+	testDrop    func(entry []byte) bool             // an entry that gets lost on the leader [1.1]
 }
 
 // Limits bounds queues and times. The zero value stands for the defaults.

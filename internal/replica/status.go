@@ -1,9 +1,21 @@
 package replica
 
 import (
+	"fmt"
 	"time"
 
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+
 	"github.com/oncemq/oncemq/internal/command"
+)
+
+// The roles of Status.
+const (
+	roleLeader       = "leader"
+	roleFollower     = "follower"
+	roleCandidate    = "candidate"
+	rolePreCandidate = "pre-candidate"
 )
 
 // Status is a snapshot of a node for the admin API.
@@ -37,4 +49,90 @@ type PeerStatus struct {
 	Connected bool
 	// Match is the highest index known on its disk; only the leader knows.
 	Match uint64
+}
+
+// publish shows the outcome of a step to other goroutines. The status is only made anew
+// where something but indexes has changed; those are read where they are.
+func (r *Replica) publish() {
+	c := r.core
+	r.lease.Store(int64(c.barriers.lease))
+	r.lagNanos.Store(int64(c.lag.of(c.now)))
+	old := r.shown.Load()
+	epoch, _, _ := r.home.life()
+	if old.Role == roleName(c.role) && uint64(old.Leader) == c.lead && old.Term == c.term && old.Epoch == epoch &&
+		old.Cluster == c.stamp.Cluster && c.now-r.shownAt < c.limits.Tick {
+		return
+	}
+	r.shownAt = c.now
+	s := &Status{
+		Node: r.opts.Node, Leader: command.NodeID(c.lead), Role: roleName(c.role), Term: c.term, Commit: c.commit,
+		Cluster: c.stamp.Cluster, Epoch: epoch, SafetyOff: r.opts.SafetyOff,
+	}
+	for _, other := range c.others {
+		s.Peers = append(s.Peers, PeerStatus{Node: command.NodeID(other), Connected: c.failover.up[other]})
+	}
+	if c.leads() {
+		c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+			for i := range s.Peers {
+				if uint64(s.Peers[i].Node) == id {
+					s.Peers[i].Match = pr.Match
+				}
+			}
+		})
+	}
+	r.shown.Store(s)
+}
+
+func roleName(role raft.StateType) string {
+	switch role {
+	case raft.StateLeader:
+		return roleLeader
+	case raft.StateCandidate:
+		return roleCandidate
+	case raft.StatePreCandidate:
+		return rolePreCandidate
+	}
+	return roleFollower
+}
+
+// Status is a snapshot that costs nothing. Commit and Peers may be a tick old.
+func (r *Replica) Status() Status {
+	s := *r.shown.Load()
+	s.Applied = r.state.AppliedIndex()
+	s.Commit = max(s.Commit, s.Applied)
+	s.Lag, s.Backlog, s.LogBytes = r.Lag(), r.Backlog(), r.log.SizeBytes()
+	return s
+}
+
+// Ready is nil when the node may get clients: a leader is known, its epoch is applied,
+// it doesn't lag. Otherwise it says which of these.
+func (r *Replica) Ready() error {
+	if err := r.Live(); err != nil {
+		return err
+	}
+	s := r.shown.Load()
+	switch epoch, _, wanted := r.home.life(); {
+	case !wanted:
+		return ErrClosed
+	case s.Leader == 0:
+		return fmt.Errorf("no leader is known: %w", ErrNoQuorum)
+	case epoch == 0:
+		return ErrNoEpoch
+	case r.Lagging():
+		return fmt.Errorf("this node is %s behind the cluster", r.Lag().Round(time.Millisecond))
+	}
+	return nil
+}
+
+// Live is nil, or the reason why only a restart helps.
+func (r *Replica) Live() error {
+	if f := r.failure.Load(); f != nil {
+		return *f
+	}
+	select {
+	case <-r.done:
+		return ErrClosed
+	default:
+		return nil
+	}
 }

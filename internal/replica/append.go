@@ -1,0 +1,63 @@
+package replica
+
+import (
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/oncemq/oncemq/internal/store"
+)
+
+// appendJob is one thing for the append goroutine: a MsgStorageAppend, or a cut.
+type appendJob struct {
+	message *pb.Message
+	cut     uint64
+}
+
+// appender is the append step: it writes what has gathered in as few appends, each with one
+// sync, as can be.
+type appender struct {
+	log     *store.Log
+	entries []store.Entry // reused
+}
+
+// step writes the jobs, in order, and returns the messages to be delivered now that they
+// are on disk.
+func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
+	var batch store.Append
+	batch.Entries = a.entries[:0]
+	flush := func() error {
+		if len(batch.Entries) == 0 && batch.State == (store.HardState{}) {
+			return nil
+		}
+		err := a.log.Append(batch)
+		clear(batch.Entries)
+		batch = store.Append{Entries: batch.Entries[:0]}
+		return err
+	}
+	for _, job := range jobs {
+		m := job.message
+		if m == nil {
+			if err := a.log.Cut(job.cut); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if n := len(batch.Entries); n > 0 && len(m.GetEntries()) > 0 && m.GetEntries()[0].GetIndex() != batch.Entries[n-1].Index+1 {
+			// A new leader replaces what is not even written yet.
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+		for _, e := range m.GetEntries() {
+			batch.Entries = append(batch.Entries, store.Entry{
+				Index: e.GetIndex(), Term: e.GetTerm(), Type: uint8(e.GetType()), Data: e.Data,
+			})
+		}
+		if m.Term != nil {
+			batch.State = store.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
+		}
+		responses = append(responses, m.GetResponses()...)
+	}
+	err = flush()
+	a.entries = batch.Entries
+	return responses, err
+}

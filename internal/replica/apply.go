@@ -1,0 +1,306 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/state"
+	"github.com/oncemq/oncemq/internal/store"
+)
+
+const (
+	// groupBytes is about how much log one batch of changes covers.
+	groupBytes = 1 << 20
+	// digestEvery is how often, in entries, the nodes compare their digests [7.2].
+	digestEvery = 4096
+)
+
+// machine is what the apply step needs of *state.Machine; an interface so that the tests
+// of this package can count instead.
+type machine interface {
+	Apply(index uint64, entry []byte, out state.Changes, effects []command.Effect) ([]command.Effect, error)
+	Next() state.Due
+	Digest() uint64
+	Cluster() (id [16]byte, history uint16, ok bool)
+	Times() (civil, running int64)
+	Epoch(node command.NodeID) (epoch command.Epoch, next uint64)
+}
+
+// applyJob is one thing for the apply goroutine; jobs are done in order.
+type applyJob struct {
+	kind    jobKind
+	index   uint64      // jobBarrier: 0 means that it failed
+	message *pb.Message // jobCommitted
+	entries []*pb.Entry // jobEarly
+	waiters []waiter    // jobBarrier
+	reason  string      // jobEndEpoch
+}
+
+type jobKind uint8
+
+const (
+	jobCommitted jobKind = 1 + iota // committed entries
+	jobEarly                        // entries to be applied before they are committed (safety off)
+	jobBarrier                      // a read barrier was answered, or failed
+	jobEndEpoch                     // give the clients up
+)
+
+// applier is the apply step: committed entries through the machine, the changes to the
+// store in one batch a group, then the effects to whom they are for.
+type applier struct {
+	node     command.NodeID
+	nodes    []command.NodeID // all
+	machine  machine
+	state    *store.State
+	batch    *store.Batch
+	home     *home
+	mailbox  Mailbox
+	requests *requests
+
+	applied  uint64 // the machine's
+	epoch    command.Epoch
+	early    earlyEntries
+	barriers []applyJob // answered, their index not yet applied here
+
+	effects []command.Effect // reused
+	sorter  sorter
+	out     applied
+}
+
+// applied is what the apply step wants done. It is reused by the next step.
+type applied struct {
+	responses []*pb.Message // to raft
+	progress  progress
+	moved     bool   // progress is news
+	expected  uint64 // state expects this number, 0: nothing
+	digests   []digest
+}
+
+type digest struct{ index, sum uint64 }
+
+// step does the jobs.
+func (a *applier) step(jobs []applyJob) error {
+	clear(a.out.responses)
+	a.out = applied{responses: a.out.responses[:0], digests: a.out.digests[:0]}
+	var group []*pb.Entry
+	size, taken := 0, a.applied
+	for i := range jobs {
+		job := &jobs[i]
+		entries := job.entries
+		switch job.kind {
+		case jobBarrier:
+			a.barriers = append(a.barriers, *job)
+			continue
+		case jobEndEpoch:
+			if err := a.group(group); err != nil {
+				return err
+			}
+			group, size = group[:0], 0
+			a.endEpoch(job.reason)
+			continue
+		case jobCommitted:
+			entries = job.message.GetEntries()
+		}
+		for _, e := range entries {
+			fresh, err := a.early.fresh(taken, e, job.kind == jobEarly)
+			if err != nil {
+				return err
+			}
+			if !fresh {
+				continue
+			}
+			group, taken = append(group, e), e.GetIndex()
+			if size += len(e.Data); size >= groupBytes {
+				if err := a.group(group); err != nil {
+					return err
+				}
+				group, size = group[:0], 0
+			}
+		}
+		if job.kind == jobCommitted {
+			a.out.responses = append(a.out.responses, job.message.GetResponses()...)
+		}
+	}
+	if err := a.group(group); err != nil {
+		return err
+	}
+	a.passBarriers()
+	return nil
+}
+
+// group applies consecutive entries with one batch of changes.
+func (a *applier) group(entries []*pb.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	effects := a.effects[:0]
+	for _, e := range entries {
+		index := e.GetIndex()
+		if len(e.Data) > 0 && e.GetType() == pb.EntryNormal {
+			var err error
+			if effects, err = a.machine.Apply(index, e.Data, a.batch, effects); err != nil {
+				return fmt.Errorf("applying entry %d: %w", index, err)
+			}
+		}
+		a.applied = index
+		if index%digestEvery == 0 {
+			a.out.digests = append(a.out.digests, digest{index, a.machine.Digest()})
+		}
+	}
+	if err := a.state.Apply(a.batch, a.applied); err != nil {
+		return err
+	}
+	err := a.deliver(effects)
+	clear(effects)
+	a.effects = effects[:0]
+	if cap(a.effects) > 1<<14 {
+		a.effects = nil
+	}
+	a.report()
+	return err
+}
+
+// report tells raft's goroutine what is applied.
+func (a *applier) report() {
+	p := &a.out.progress
+	ended := p.ended
+	*p = progress{index: a.applied, due: a.machine.Next(), ended: ended}
+	p.civil, p.running = a.machine.Times()
+	_, _, p.founded = a.machine.Cluster()
+	for _, node := range a.nodes {
+		if epoch, _ := a.machine.Epoch(node); epoch != 0 {
+			p.epochs = append(p.epochs, nodeEpoch{node, epoch})
+		}
+	}
+	a.out.moved = true
+}
+
+// deliver hands the effects on, in order: those of the node itself are done here, those of
+// its connections go to the mailbox, one call for each connection.
+func (a *applier) deliver(effects []command.Effect) error {
+	for i := range effects {
+		e := &effects[i]
+		if e.Node != a.node {
+			continue
+		}
+		if e.Local != 0 {
+			if a.epoch != 0 && e.Epoch == a.epoch {
+				a.sorter.add(e)
+			}
+			continue
+		}
+		if err := a.own(e); err != nil {
+			return err
+		}
+	}
+	a.sorter.deliver(a.mailbox)
+	if a.epoch != 0 {
+		// Whatever ended the epoch, the machine knows.
+		if epoch, _ := a.machine.Epoch(a.node); epoch != a.epoch {
+			a.out.progress.ended = true
+			a.endEpoch("the cluster took this node for dead; connect again")
+		}
+	}
+	return nil
+}
+
+// own carries out an effect for the node itself.
+func (a *applier) own(e *command.Effect) error {
+	switch e.Kind {
+	case command.EffectApplied:
+		if e.Epoch == a.epoch {
+			a.home.applied(e.Epoch, e.Number)
+		}
+	case command.EffectExpected:
+		if e.Epoch == a.epoch && a.epoch != 0 {
+			a.out.expected = e.Number
+		}
+	case command.EffectNodeUp:
+		if nonce, ok := e.Detail.([16]byte); ok {
+			a.beginEpoch(command.Epoch(e.Number), nonce)
+		}
+	case command.EffectNodeDown:
+		if a.epoch != 0 && command.Epoch(e.Number) == a.epoch {
+			a.out.progress.ended = true
+			a.endEpoch("the cluster took this node for dead; connect again")
+		}
+	case command.EffectQueue:
+		a.requests.answer(*e)
+	case command.EffectDigestDiffers:
+		return fmt.Errorf("this node's state differs from that of two others at entry %d; empty its directory and let it join anew", e.Number)
+	}
+	return nil
+}
+
+// beginEpoch starts this node's epoch, if it is the one asked for: entries that are
+// replayed bring those of former lives.
+func (a *applier) beginEpoch(epoch command.Epoch, nonce [16]byte) {
+	have, want, _ := a.home.life()
+	if nonce != want || have == epoch {
+		return
+	}
+	a.home.begin(epoch)
+	a.epoch = epoch
+	a.mailbox.EpochBegun(epoch)
+}
+
+// endEpoch ends this node's epoch as far as its clients are concerned.
+func (a *applier) endEpoch(reason string) {
+	if a.epoch == 0 {
+		return
+	}
+	a.sorter.deliver(a.mailbox)
+	a.epoch = 0
+	a.home.end()
+	a.requests.endAll()
+	a.mailbox.EpochEnded(reason)
+}
+
+// passBarriers answers the waiters of barriers whose index is applied.
+func (a *applier) passBarriers() {
+	a.barriers = slices.DeleteFunc(a.barriers, func(b applyJob) bool {
+		if b.index > a.applied {
+			return false
+		}
+		for _, w := range b.waiters {
+			w.done(b.index > 0)
+		}
+		return true
+	})
+}
+
+// sorter collects effects by connection, keeping the order of each.
+type sorter struct {
+	places map[uint64]int
+	locals []uint64
+	lists  [][]command.Effect // reused
+}
+
+func (s *sorter) add(e *command.Effect) {
+	if s.places == nil {
+		s.places = map[uint64]int{}
+	}
+	at, ok := s.places[e.Local]
+	if !ok {
+		at = len(s.locals)
+		s.places[e.Local] = at
+		s.locals = append(s.locals, e.Local)
+		if at == len(s.lists) {
+			s.lists = append(s.lists, nil)
+		}
+	}
+	s.lists[at] = append(s.lists[at], *e)
+}
+
+func (s *sorter) deliver(mailbox Mailbox) {
+	for i, local := range s.locals {
+		mailbox.Deliver(local, s.lists[i])
+		clear(s.lists[i])
+		s.lists[i] = s.lists[i][:0]
+	}
+	s.locals = s.locals[:0]
+	clear(s.places)
+}

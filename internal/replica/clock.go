@@ -1,0 +1,66 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// clockSlackMillis is how far civil time may run ahead of the median of the voters' clocks
+// [4.5].
+const clockSlackMillis = 1000
+
+// logClock stamps entries with the two times of the log. Neither goes back.
+type logClock struct {
+	civil, running int64 // the highest stamps seen in the log, ms
+
+	runningAt time.Duration // monotonic moment at which running was running
+	others    map[uint64]clockSample
+	voters    int
+}
+
+// clockSample is another voter's clock, and when it came.
+type clockSample struct {
+	civil int64
+	at    time.Duration
+}
+
+// seen notes the stamps of an entry in the log, by whomever.
+func (l *logClock) seen(h command.EntryHeader) {
+	l.civil = max(l.civil, h.Civil)
+	l.running = max(l.running, h.Running)
+}
+
+// elected starts this node's time as leader: running time stood until now.
+func (l *logClock) elected(now time.Duration) { l.runningAt = now }
+
+// sample notes another voter's clock.
+func (l *logClock) sample(node uint64, civil int64, now time.Duration) {
+	l.others[node] = clockSample{civil, now}
+}
+
+// times are the two times of the log as a leader would stamp them now: civil time is
+// max(last, min(own clock, median of the voters' clocks + 1 s)), running time goes on by
+// the monotonic clock.
+func (l *logClock) times(now time.Duration, own int64) (civil, running int64) {
+	clocks := []int64{own}
+	for _, s := range l.others {
+		clocks = append(clocks, s.civil+(now-s.at).Milliseconds())
+	}
+	slices.Sort(clocks)
+	civil = own
+	if len(clocks) > l.voters/2 {
+		// The lower one of two: a single wrong clock must not win by being alone.
+		civil = min(own, clocks[(len(clocks)-1)/2]+clockSlackMillis)
+	}
+	return max(l.civil, civil), l.running + (now - l.runningAt).Milliseconds()
+}
+
+// stamp is the header of the next entry.
+func (l *logClock) stamp(now time.Duration, own int64) command.EntryHeader {
+	civil, running := l.times(now, own)
+	l.runningAt += time.Duration(running-l.running) * time.Millisecond
+	l.civil, l.running = civil, running
+	return command.EntryHeader{Civil: civil, Running: running}
+}

@@ -1,0 +1,283 @@
+package replica
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/peer"
+	"github.com/oncemq/oncemq/internal/state"
+)
+
+const (
+	electionTicks  = 10
+	heartbeatTicks = 2
+)
+
+// core is the raft step: events in, output out. It does no I/O but for raft's reads of the
+// log, reads no clock, and belongs to one goroutine.
+type core struct {
+	self   uint64
+	stamp  peer.Stamp
+	others []uint64 // the other voters
+	limits Limits
+	safety bool // false with --safety off
+	logger *slog.Logger
+	rng    *rand.Rand
+	node   *raft.RawNode
+	home   *home
+
+	// now is a monotonic moment, civil the wall clock in ms, both as of the present step.
+	now   time.Duration
+	civil int64
+	tick  time.Duration // when raft's next tick is due
+
+	role     raft.StateType
+	lead     uint64
+	term     uint64
+	commit   uint64
+	progress progress // what this replica has applied
+
+	clock     logClock
+	packer    *packer
+	sender    sender
+	barriers  barriers
+	epochs    epochs
+	failover  failover
+	lag       lagMeter
+	cutIndex  uint64 // told or known to be on every node's disk
+	cutTick   time.Duration
+	tickIndex uint64 // applied index at which a Tick was last proposed
+
+	transferUntil time.Duration // leadership is being handed over
+	out           output
+
+	dropEntry func(entry []byte) bool // for tests: an entry that gets lost [1.1]
+}
+
+// event is one input of the core.
+type event struct {
+	kind     eventKind
+	refused  bool // evGone
+	from     uint64
+	term     uint64 // evRecords
+	stream   uint64 // evRecords
+	data     []byte // evRecords
+	message  *pb.Message
+	messages []*pb.Message // evStored
+	note     peer.Note
+	progress progress
+	done     func(bool) // evBarrier
+}
+
+type eventKind uint8
+
+const (
+	evMessage  eventKind = 1 + iota // a raft message from a peer
+	evStored                        // responses of the append and apply goroutines
+	evRecords                       // a home's records
+	evNote                          // a peer's note
+	evUp                            // streams to a peer are up
+	evLost                          // … are lost
+	evGone                          // … and a dial failed
+	evProgress                      // this replica applied something
+	evExpected                      // state expects another number than was sent
+	evBarrier                       // a read barrier is wanted
+	evLease                         // the wish for a lease changed: refused = not wanted
+	evUnreachable
+	evTransfer // hand leadership over
+	evLeave    // end this node's own epoch: note
+	evDigest   // this replica's digest: note
+)
+
+// progress is what the apply goroutine tells after each group of entries.
+type progress struct {
+	index          uint64
+	due            state.Due
+	civil, running int64
+	founded        bool // ClusterInit is applied
+	epochs         []nodeEpoch
+	ended          bool // this node's epoch was ended by NodeDown
+}
+
+type nodeEpoch struct {
+	node  command.NodeID
+	epoch command.Epoch
+}
+
+// output is what a step wants done. Slices are reused by the next step.
+type output struct {
+	appends []*pb.Message // MsgStorageAppend, in order
+	applies []applyJob    // in order
+	sends   []*pb.Message // to peers
+	records []outRecords
+	notes   []outNote
+	cut     uint64 // what every node has on disk, where it has risen
+}
+
+type outRecords struct {
+	to      uint64
+	records peer.Records
+	epoch   command.Epoch
+	first   uint64 // number of the first record, for untake
+}
+
+type outNote struct {
+	to   uint64
+	note peer.Note
+}
+
+func (o *output) reset() {
+	clear(o.appends)
+	clear(o.applies)
+	clear(o.sends)
+	clear(o.records)
+	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0}
+}
+
+// transferring reports that leadership is being handed over: nothing is proposed.
+func (c *core) transferring() bool { return c.now < c.transferUntil }
+
+// leads reports that this node is the leader.
+func (c *core) leads() bool { return c.role == raft.StateLeader }
+
+// step takes events and the time, and leaves in c.out what is to be done. wake is the
+// moment by which it wants to be called again.
+func (c *core) step(now time.Duration, civil int64, events []event) (wake time.Duration) {
+	c.out.reset()
+	slept := now - c.now
+	c.now, c.civil = now, civil
+	if slept > 4*c.limits.Tick {
+		c.woke(slept)
+	}
+	for i := range events {
+		c.handle(&events[i])
+	}
+	c.timers()
+	c.sendRecords()
+	c.pack()
+	for c.node.HasReady() {
+		c.ready()
+		c.pack() // what a commit has made room for
+	}
+	return c.wake()
+}
+
+// woke handles a pause of the whole process: what others said meanwhile is still unread, so
+// nobody's silence counts.
+func (c *core) woke(slept time.Duration) {
+	if slept > silence {
+		c.logger.Warn("the process stood still", "for", slept)
+	}
+	c.epochs.forgive(c.now)
+}
+
+func (c *core) handle(e *event) {
+	switch e.kind {
+	case evMessage:
+		c.epochs.heard(e.from, c.now)
+		c.lag.committed(e.message.GetCommit(), e.message.GetType(), c.now)
+		// Errors: raft doesn't want the message, and says so by an answer where one is due.
+		_ = c.node.Step(e.message)
+	case evStored:
+		for _, m := range e.messages {
+			_ = c.node.Step(m)
+		}
+	case evRecords:
+		c.records(e)
+	case evNote:
+		c.epochs.heard(e.from, c.now)
+		c.note(e)
+	case evUp, evLost, evGone:
+		c.peerChanged(e)
+	case evProgress:
+		c.applied(e.progress)
+	case evExpected:
+		c.sender.expected(c.now, e.term)
+	case evBarrier:
+		c.barriers.wait(c.now, e.done)
+	case evLease:
+		c.barriers.want(c.now, !e.refused)
+	case evUnreachable:
+		c.node.ReportUnreachable(e.from)
+	case evTransfer:
+		c.transfer()
+	case evLeave, evDigest:
+		c.tellLeader(e.note)
+	}
+}
+
+// timers does what is due by time.
+func (c *core) timers() {
+	if c.now >= c.tick {
+		// A missed tick is dropped: after a pause elections must not come from one jump.
+		c.node.Tick()
+		c.tick = max(c.tick+c.limits.Tick, c.now+c.limits.Tick/2)
+	}
+	c.campaignTimer()
+	c.barrierTimer()
+	c.epochTimers()
+	c.leaderTimers()
+	c.lag.sample(c.now, c.progress.index)
+}
+
+// tellLeader gives the leader a note of this node's own.
+func (c *core) tellLeader(n peer.Note) {
+	if c.leads() {
+		c.note(&event{from: c.self, note: n})
+	} else if c.lead != 0 {
+		c.out.notes = append(c.out.notes, outNote{c.lead, n})
+	}
+}
+
+// leaderTimers does what only a leader does by time: due work and the log's cut.
+func (c *core) leaderTimers() {
+	if !c.leads() {
+		return
+	}
+	if c.tickIndex != c.progress.index && len(c.packer.system) == 0 {
+		civil, running := c.clock.times(c.now, c.civil)
+		if c.progress.due.Now(civil, running) {
+			// One tick for each state applied; the next when its entry is.
+			c.tickIndex = c.progress.index
+			c.packer.system = append(c.packer.system, &command.Tick{})
+		}
+	}
+	if c.now >= c.cutTick {
+		c.cutTick = c.now + c.limits.KeepEvery
+		c.tellCut()
+	}
+}
+
+// wake is the moment of the next timer.
+func (c *core) wake() time.Duration {
+	wake := c.tick
+	earlier := func(t time.Duration) {
+		if t > 0 && t < wake {
+			wake = t
+		}
+	}
+	earlier(c.failover.campaignAt)
+	earlier(c.barriers.wake())
+	if c.leads() {
+		if due := c.progress.due; due.Running != state.Never && c.tickIndex != c.progress.index {
+			earlier(c.clock.runningAt + time.Duration(due.Running-c.clock.running)*time.Millisecond)
+		}
+	}
+	return max(wake, c.now+time.Millisecond/2)
+}
+
+// applied takes what this replica has applied.
+func (c *core) applied(p progress) {
+	c.progress = p
+	c.clock.seen(command.EntryHeader{Civil: p.civil, Running: p.running})
+	c.packer.applied(p.index)
+	c.sender.progress(c.now)
+	if p.ended {
+		c.epochEnded()
+	}
+}

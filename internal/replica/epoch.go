@@ -1,0 +1,199 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/peer"
+)
+
+const (
+	// featureLevel is the highest level of Apply's behaviour that this binary knows [7.1].
+	featureLevel = 1
+	// silence is how long a leader has neither heard nor answered a node before it ends its
+	// epoch; longer than leaseLength [3.8].
+	silence = 1500 * time.Millisecond
+	// askEvery is how often a node asks for its epoch.
+	askEvery = 200 * time.Millisecond
+	// downEvery is how often NodeDown is proposed for the same node.
+	downEvery = 300 * time.Millisecond
+	// refusedFor is how long a refused dial counts.
+	refusedFor = 3 * time.Second
+	// Three NodeDowns of a living process within flapWindow: it waits flapPause [1.2].
+	flapWindow = 10 * time.Second
+	flapPause  = 5 * time.Second
+	// closeAfterLag and closeAfterLeaseless are when a home gives its clients up [3.5, 3.8].
+	closeAfterLag       = 10 * time.Second
+	closeAfterLeaseless = 5 * time.Second
+	// notReadyLag is the lag from which a node isn't ready.
+	notReadyLag = 2 * time.Second
+)
+
+// epochs is both sides of the nodes' lives [1.2]: this node asks for its own epoch, and as
+// leader it begins and ends everybody's.
+type epochs struct {
+	askAt  time.Duration // when to ask (again)
+	ended  []time.Duration
+	ending bool // the apply goroutine was told to give the clients up
+
+	since map[uint64]time.Duration // when a node was heard or answered last
+	downs map[uint64]time.Duration // when its NodeDown was proposed last
+	// refused[n] is which nodes, this one included, had a dial of n refused, and when.
+	refused map[uint64]map[uint64]time.Duration
+}
+
+func newEpochs(others []uint64) epochs {
+	e := epochs{
+		since: map[uint64]time.Duration{}, downs: map[uint64]time.Duration{},
+		refused: map[uint64]map[uint64]time.Duration{},
+	}
+	for _, n := range others {
+		e.since[n] = 0
+	}
+	return e
+}
+
+func (e *epochs) heard(node uint64, now time.Duration) { e.since[node] = now }
+
+// answered notes a read barrier's answer to a node: its lease may last from then [3.8].
+func (e *epochs) answered(node uint64, now time.Duration) { e.since[node] = now }
+
+// elected counts everybody's silence anew.
+func (e *epochs) elected(now time.Duration) { e.forgive(now); clear(e.downs) }
+
+func (e *epochs) forgive(now time.Duration) {
+	for n := range e.since {
+		e.since[n] = now
+	}
+}
+
+// refusedDial notes that node who had its dial of node refused.
+func (e *epochs) refusedDial(node, who uint64, now time.Duration) {
+	if e.refused[node] == nil {
+		e.refused[node] = map[uint64]time.Duration{}
+	}
+	e.refused[node][who] = now
+}
+
+// gone reports that two nodes were refused by it: its process is gone. (In a cluster of
+// two there is no second witness; there are none of two.)
+func (e *epochs) gone(node uint64, now time.Duration) bool {
+	n := 0
+	for _, at := range e.refused[node] {
+		if now-at < refusedFor {
+			n++
+		}
+	}
+	return n >= 2
+}
+
+// epochTimers asks for this node's epoch and, on the leader, ends those of dead nodes.
+func (c *core) epochTimers() {
+	c.ownEpoch()
+	if !c.leads() {
+		return
+	}
+	for _, ne := range c.progress.epochs {
+		node := uint64(ne.node)
+		if node == c.self {
+			continue
+		}
+		if !c.epochs.gone(node, c.now) && c.now-c.epochs.since[node] < silence {
+			continue
+		}
+		if at, ok := c.epochs.downs[node]; ok && c.now-at < downEvery {
+			continue
+		}
+		c.epochs.downs[node] = c.now
+		c.logger.Warn("ending a node's epoch", "node", node, "epoch", uint64(ne.epoch),
+			"gone", c.epochs.gone(node, c.now), "silent for", c.now-c.epochs.since[node])
+		c.propose(&command.NodeDown{Node: ne.node, Epoch: ne.epoch})
+	}
+}
+
+// propose queues a command of the leader's own, in a system record.
+func (c *core) propose(cmd command.Command) { c.packer.system = append(c.packer.system, cmd) }
+
+// ownEpoch asks for an epoch while there is none, and gives up one that has become useless.
+func (c *core) ownEpoch() {
+	epoch, nonce, wanted := c.home.life()
+	if epoch != 0 {
+		c.giveUp()
+		return
+	}
+	c.epochs.ending = false
+	if !wanted || c.lead == 0 || c.now < c.epochs.askAt || c.lag.of(c.now) > notReadyLag {
+		return
+	}
+	c.epochs.askAt = c.now + askEvery
+	c.tellLeader(peer.Note{Kind: peer.NoteNodeUp, Nonce: nonce, Number: featureLevel})
+}
+
+// giveUp closes the clients of a home that lags or has no lease for too long.
+func (c *core) giveUp() {
+	reason := ""
+	switch {
+	case c.epochs.ending:
+	case c.lag.of(c.now) > closeAfterLag:
+		reason = "this node is too far behind the cluster; try another node"
+	case c.barriers.leaseless(c.now) > closeAfterLeaseless:
+		reason = "this node reaches no majority of the cluster; try another node"
+	}
+	if reason != "" {
+		c.epochs.ending = true
+		c.out.applies = append(c.out.applies, applyJob{kind: jobEndEpoch, reason: reason})
+	}
+}
+
+// epochEnded notes the end of this node's epoch by NodeDown: the third within 10 s is
+// followed by a pause, since something is wrong with this node.
+func (c *core) epochEnded() {
+	e := &c.epochs
+	e.ended = append(e.ended, c.now)
+	if n := len(e.ended); n >= 3 {
+		if c.now-e.ended[n-3] < flapWindow {
+			e.askAt = c.now + flapPause
+			c.logger.Warn("this node's epoch was ended three times within 10 s; pausing", "for", flapPause)
+			e.ended = nil
+			return
+		}
+		e.ended = e.ended[n-2:]
+	}
+}
+
+// nodeUp proposes a node's epoch, but for one that is on its way.
+func (c *core) nodeUp(node uint64, note peer.Note) {
+	for _, s := range c.packer.system {
+		if up, ok := s.(*command.NodeUp); ok && up.Nonce == note.Nonce {
+			return
+		}
+	}
+	delete(c.epochs.refused, node)
+	c.propose(&command.NodeUp{Node: command.NodeID(node), Nonce: note.Nonce, Level: uint32(note.Number)})
+}
+
+// note takes a peer's note.
+func (c *core) note(e *event) {
+	n := e.note
+	switch n.Kind {
+	case peer.NoteNodeUp:
+		if c.leads() {
+			c.nodeUp(e.from, n)
+		}
+	case peer.NoteNodeDown:
+		if c.leads() {
+			c.propose(&command.NodeDown{Node: command.NodeID(e.from), Epoch: command.Epoch(n.Index)})
+		}
+	case peer.NoteRefused:
+		c.epochs.refusedDial(n.Node, e.from, c.now)
+	case peer.NoteClock:
+		c.clock.sample(e.from, n.Clock, c.now)
+	case peer.NoteCut:
+		c.cutIndex = max(c.cutIndex, n.Index)
+		c.out.cut = c.cutIndex
+	case peer.NoteDigest:
+		if c.leads() {
+			c.propose(&command.Digest{Node: command.NodeID(e.from), Index: n.Index, Sum: n.Number})
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package replica
+
+import (
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"github.com/oncemq/oncemq/internal/peer"
+)
+
+const (
+	// deadJitter spreads the campaigns of those who saw the same leader die.
+	deadJitter = 20 * time.Millisecond
+	// retryMin and retryJitter are the pause before the next campaign while there is no
+	// leader. Pre-vote makes a useless campaign harmless.
+	retryMin    = 40 * time.Millisecond
+	retryJitter = 80 * time.Millisecond
+	// startPause lets a living leader of a cluster that a node rejoins speak first.
+	startPause = 120 * time.Millisecond
+	// transferTimeout is when a hand-over that hasn't happened is given up.
+	transferTimeout = time.Second
+)
+
+// failover decides when to campaign without waiting for raft's election timeout: after a
+// leader's process is seen to be gone, and at the start.
+type failover struct {
+	campaignAt time.Duration // 0: not planned
+	up         map[uint64]bool
+}
+
+// leaderChanged: with a leader there is no campaign; without one, campaignTimer plans one.
+func (f *failover) leaderChanged(uint64) { f.campaignAt = 0 }
+
+// majority reports that enough peers are connected to win an election.
+func (c *core) majority() bool {
+	n := 1
+	for _, up := range c.failover.up {
+		if up {
+			n++
+		}
+	}
+	return n > (len(c.others)+1)/2
+}
+
+// campaignTimer campaigns when it is time.
+func (c *core) campaignTimer() {
+	f := &c.failover
+	if c.lead != 0 || !c.majority() {
+		f.campaignAt = 0
+		return
+	}
+	if f.campaignAt == 0 {
+		f.campaignAt = c.now
+		if len(c.others) > 0 {
+			f.campaignAt += startPause + c.jitter(retryJitter)
+		}
+	}
+	if c.now >= f.campaignAt {
+		f.campaignAt = c.now + retryMin + c.jitter(retryJitter)
+		_ = c.node.Campaign()
+	}
+}
+
+func (c *core) jitter(limit time.Duration) time.Duration {
+	return time.Duration(c.rng.Int64N(int64(limit)))
+}
+
+// peerChanged takes what is known about a peer's streams.
+func (c *core) peerChanged(e *event) {
+	f := &c.failover
+	switch e.kind {
+	case evUp:
+		f.up[e.from] = true
+		delete(c.epochs.refused, e.from)
+		if e.from == c.lead {
+			c.sender.broken = false
+			c.sender.restart(c.now)
+			c.epochs.askAt = min(c.epochs.askAt, c.now)
+		}
+	case evLost:
+		f.up[e.from] = false
+		c.sender.broken = c.sender.broken || e.from == c.lead
+		if s := c.packer.streams[e.from]; s != nil {
+			s.id = 0 // a new process counts its streams anew
+		}
+	case evGone:
+		f.up[e.from] = false
+		if e.refused {
+			c.refused(e.from)
+		}
+	}
+}
+
+// refused: the peer's process is gone. Everyone is told, since the leader ends its epoch
+// only on the word of two; if it was the leader, the election begins at once.
+func (c *core) refused(node uint64) {
+	c.epochs.refusedDial(node, c.self, c.now)
+	for _, other := range c.others {
+		if other != node {
+			c.out.notes = append(c.out.notes, outNote{other, peer.Note{Kind: peer.NoteRefused, Node: node}})
+		}
+	}
+	if node != c.lead {
+		return
+	}
+	c.logger.Info("the leader is gone", "leader", node)
+	// With check-quorum a follower that remembers a leader ignores votes until the election
+	// timeout.
+	_ = c.node.ForgetLeader()
+	c.lead = 0
+	c.failover.campaignAt = c.now + c.jitter(deadJitter)
+}
+
+// transfer hands leadership to the peer that has most of the log.
+func (c *core) transfer() {
+	if !c.leads() {
+		return
+	}
+	best, match := uint64(0), uint64(0)
+	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id != c.self && c.failover.up[id] && pr.Match >= match {
+			best, match = id, pr.Match
+		}
+	})
+	if best != 0 {
+		c.transferUntil = c.now + transferTimeout
+		c.node.TransferLeader(best)
+	}
+}
+
+// tellCut computes what every node has on disk, and tells everyone: the log is cut only
+// below that [6.2], for there are no snapshots yet.
+func (c *core) tellCut() {
+	everyone := c.commit
+	c.node.WithProgress(func(_ uint64, _ raft.ProgressType, pr tracker.Progress) { everyone = min(everyone, pr.Match) })
+	if everyone <= c.cutIndex {
+		return
+	}
+	c.cutIndex, c.out.cut = everyone, everyone
+	for _, other := range c.others {
+		c.out.notes = append(c.out.notes, outNote{other, peer.Note{Kind: peer.NoteCut, Index: everyone}})
+	}
+}
+
+// lagMeter measures how long ago the oldest entry that isn't applied here was known to be
+// committed, by samples [3.5].
+type lagMeter struct {
+	known   uint64 // the highest index known committed, by whomever
+	samples []lagSample
+}
+
+type lagSample struct {
+	index uint64
+	at    time.Duration
+}
+
+const lagSampleEvery = 100 * time.Millisecond
+
+// committed notes the commit index of a leader's message.
+func (l *lagMeter) committed(index uint64, kind pb.MessageType, _ time.Duration) {
+	if kind == pb.MsgApp || kind == pb.MsgHeartbeat {
+		l.known = max(l.known, index)
+	}
+}
+
+// sample drops what is applied and adds what is known now.
+func (l *lagMeter) sample(now time.Duration, applied uint64) {
+	n := 0
+	for n < len(l.samples) && l.samples[n].index <= applied {
+		n++
+	}
+	l.samples = l.samples[n:]
+	if l.known <= applied {
+		return
+	}
+	if k := len(l.samples); k == 0 || l.samples[k-1].index < l.known && now-l.samples[k-1].at >= lagSampleEvery {
+		l.samples = append(l.samples, lagSample{l.known, now})
+	}
+}
+
+// of is the lag.
+func (l *lagMeter) of(now time.Duration) time.Duration {
+	if len(l.samples) == 0 {
+		return 0
+	}
+	return now - l.samples[0].at
+}

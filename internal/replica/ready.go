@@ -1,0 +1,115 @@
+package replica
+
+import (
+	"encoding/binary"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/peer"
+)
+
+// ready takes what raft wants done and sorts it: entries to the log, committed entries to
+// the machine, messages to peers. With asynchronous storage writes the leader's append and
+// its sends start at the same time.
+func (c *core) ready() {
+	rd := c.node.Ready()
+	if rd.HardState != nil {
+		c.term, c.commit = max(c.term, rd.HardState.GetTerm()), max(c.commit, rd.HardState.GetCommit())
+		c.packer.commit = c.commit
+		c.lag.known = max(c.lag.known, c.commit)
+	}
+	if rd.SoftState != nil {
+		c.changed(rd.SoftState.RaftState, rd.SoftState.Lead)
+	}
+	for _, s := range rd.ReadStates {
+		if len(s.RequestCtx) == 8 {
+			c.barrierAnswered(binary.LittleEndian.Uint64(s.RequestCtx), s.Index)
+		}
+	}
+	c.entries(rd.Entries)
+	for _, m := range rd.Messages {
+		switch m.GetTo() {
+		case raft.LocalAppendThread:
+			c.out.appends = append(c.out.appends, m)
+		case raft.LocalApplyThread:
+			c.out.applies = append(c.out.applies, applyJob{kind: jobCommitted, message: m})
+		default:
+			c.send(m)
+		}
+	}
+}
+
+// entries looks at what is about to be appended.
+func (c *core) entries(entries []*pb.Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	for _, e := range entries {
+		if len(e.Data) == 0 {
+			continue
+		}
+		if h, _, err := command.DecodeEntry(e.Data); err == nil {
+			c.clock.seen(h)
+		}
+		if c.leads() && e.GetTerm() == c.term {
+			c.packer.appended(e.GetIndex(), len(e.Data))
+			c.packer.fresh = max(0, c.packer.fresh-1)
+		}
+	}
+	if !c.safety && c.leads() {
+		c.out.applies = append(c.out.applies, applyJob{kind: jobEarly, entries: entries})
+	}
+}
+
+// send passes a raft message on, with what rides along.
+func (c *core) send(m *pb.Message) {
+	c.out.sends = append(c.out.sends, m)
+	switch m.GetType() {
+	case pb.MsgHeartbeatResp:
+		c.out.notes = append(c.out.notes, outNote{m.GetTo(), peer.Note{Kind: peer.NoteClock, Clock: c.civil}})
+	case pb.MsgReadIndexResp:
+		c.epochs.answered(m.GetTo(), c.now)
+	}
+}
+
+// changed takes a change of role or leader.
+func (c *core) changed(role raft.StateType, lead uint64) {
+	was := c.role
+	if role != was || lead != c.lead {
+		c.logger.Info("raft role", "role", role.String(), "leader", lead, "term", c.node.BasicStatus().GetTerm())
+	}
+	c.role = role
+	if lead != c.lead {
+		c.lead = lead
+		c.failover.leaderChanged(lead)
+	}
+	c.term = c.node.BasicStatus().GetTerm()
+	if role == raft.StateLeader && was != role {
+		c.elected()
+	}
+	if role != raft.StateLeader && was == raft.StateLeader {
+		c.packer.reset()
+		c.transferUntil = 0
+	}
+	c.sender.restart(c.now)
+	c.epochs.askAt = 0
+}
+
+// elected starts this node's leadership.
+func (c *core) elected() {
+	c.packer.reset()
+	c.clock.elected(c.now)
+	c.tickIndex = 0
+	c.transferUntil = 0
+	c.epochs.elected(c.now)
+	if !c.progress.founded {
+		c.propose(&command.ClusterInit{Cluster: c.stamp.Cluster, History: c.stamp.History}) // repeats change nothing
+	}
+}
+
+// urgent reports that a raft message must not wait behind log entries.
+func urgent(m *pb.Message) bool {
+	return m.GetType() != pb.MsgApp && m.GetType() != pb.MsgSnap
+}

@@ -1,0 +1,80 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/oncemq/oncemq/internal/store"
+)
+
+// group is the one raft group of this version.
+const group = 0
+
+// storage is raft's view of the log on disk. The append goroutine writes the log; raft
+// reads what is stable, from the log's tail in memory or, for a slow peer, from disk.
+type storage struct {
+	log    *store.Log
+	start  store.Start
+	voters []uint64
+	// snapshotWanted is told when raft can't help a peer from the log alone.
+	snapshotWanted func()
+}
+
+// InitialState implements raft.Storage.
+func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
+	conf := pb.EnsureConfState(&pb.ConfState{Voters: s.voters})
+	h := s.start.State
+	if h == (store.HardState{}) {
+		return nil, conf, nil
+	}
+	return &pb.HardState{Term: &h.Term, Vote: &h.Vote, Commit: &h.Commit}, conf, nil
+}
+
+// Entries implements raft.Storage.
+func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*pb.Entry, error) {
+	entries, err := s.log.Entries(nil, lo, hi, maxBytes)
+	if err != nil {
+		return nil, raftError(err)
+	}
+	out := make([]*pb.Entry, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		out[i] = &pb.Entry{Term: &e.Term, Index: &e.Index, Type: pb.EntryType(e.Type).Enum(), Data: e.Data}
+	}
+	return out, nil
+}
+
+// Term implements raft.Storage.
+func (s *storage) Term(i uint64) (uint64, error) {
+	term, err := s.log.Term(i)
+	if err != nil {
+		return 0, raftError(err)
+	}
+	return term, nil
+}
+
+// LastIndex implements raft.Storage.
+func (s *storage) LastIndex() (uint64, error) { return s.log.LastIndex(), nil }
+
+// FirstIndex implements raft.Storage.
+func (s *storage) FirstIndex() (uint64, error) { return s.log.FirstIndex(), nil }
+
+// Snapshot implements raft.Storage. There are no snapshots in this version: the log waits
+// for the slowest peer, so raft asks only if something is wrong.
+func (s *storage) Snapshot() (*pb.Snapshot, error) {
+	s.snapshotWanted()
+	return nil, raft.ErrSnapshotTemporarilyUnavailable
+}
+
+func raftError(err error) error {
+	switch {
+	case errors.Is(err, store.ErrCut):
+		return raft.ErrCompacted
+	case errors.Is(err, store.ErrUnavailable):
+		return raft.ErrUnavailable
+	}
+	return fmt.Errorf("reading the log: %w", err)
+}
