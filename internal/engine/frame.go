@@ -50,14 +50,11 @@ func (c *Conn) takeFrame(b []byte) (consumed int) {
 	if err == nil {
 		f, size, err = c.dec.Decode(b)
 	}
-	var bad *amqp.DecodeError
-	switch {
-	case errors.Is(err, amqp.ErrShort):
+	if err != nil {
+		c.undecodable(err)
 		return 0
-	case errors.As(err, &bad):
-		c.fail(bad.Condition, bad.What)
-		return 0
-	case f.Type != amqp.FrameAMQP:
+	}
+	if f.Type != amqp.FrameAMQP {
 		c.fail(amqp.ErrCondFramingError, "a SASL frame behind the SASL layer")
 		return 0
 	}
@@ -65,6 +62,14 @@ func (c *Conn) takeFrame(b []byte) (consumed int) {
 		c.dispatch(f.Channel, f.Body, f.Payload)
 	}
 	return size
+}
+
+// undecodable ends the connection, unless only bytes are missing.
+func (c *Conn) undecodable(err error) {
+	var bad *amqp.DecodeError
+	if errors.As(err, &bad) {
+		c.fail(bad.Condition, bad.What)
+	}
 }
 
 // isHot says that a frame is surely a flow, transfer or disposition: those are decoded in place.
