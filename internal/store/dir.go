@@ -1,8 +1,6 @@
 package store
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -95,9 +93,7 @@ func (d *Dir) load(opts Options) error {
 		d.stamp, d.key = stamp, key
 		return stamp.check(d.path, opts)
 	}
-	var key [8]byte
-	rand.Read(key[:])
-	d.key = binary.LittleEndian.Uint64(key[:])
+	d.key = random64()
 	d.stamp = Stamp{Cluster: opts.Cluster, Node: opts.Node, SafetyOff: opts.SafetyOff}
 	return writeStamp(d.fs, d.path, d.stamp, d.key)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -13,12 +14,12 @@ func (l *Log) encode(seg *segment, a Append, state HardState, begin bool) {
 	if len(a.Entries) > 0 {
 		before = a.Entries[0].Index - 1
 	}
+	h := batchHeader{mark: l.mark, prev: l.prev}
 	if begin {
-		l.encodeSegmentHeader(seg, before+1)
+		h.prev = l.encodeSegmentHeader(seg, before+1)
 	}
 	start := len(l.buf)
 	l.buf = append(l.buf, make([]byte, batchHeaderBytes)...)
-	h := batchHeader{mark: l.mark, prev: l.prev}
 	add := func(r record) {
 		var crc [4]byte
 		r.group = a.Group
@@ -44,17 +45,25 @@ func (l *Log) encode(seg *segment, a Append, state HardState, begin bool) {
 	l.pad()
 }
 
-// encodeSegmentHeader begins l.buf with a segment's first block.
-func (l *Log) encodeSegmentHeader(seg *segment, first uint64) {
+// encodeSegmentHeader begins l.buf with a segment's first block and returns the header's checksum.
+func (l *Log) encodeSegmentHeader(seg *segment, first uint64) uint32 {
 	stamp := l.dir.Stamp()
 	h := segmentHeader{version: logVersion, seq: seg.seq, cluster: stamp.Cluster, node: stamp.Node, history: stamp.History,
-		first: first, prevCRC: l.prev, mark: l.mark}
+		first: first, prevCRC: l.prev, mark: l.mark, nonce: random64()}
 	if n := len(l.live); n > 0 {
 		h.prevEnd = position{l.live[n-1].seq, uint32(l.live[n-1].end)}
 	}
 	l.buf = append(l.buf, make([]byte, segmentHeaderBytes)...)
 	h.encode(l.buf)
 	l.pad()
+	return h.crc
+}
+
+// random64 is a number that nobody can foresee.
+func random64() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // pad fills l.buf up to a whole block. Whole blocks mean that no synced block is ever written again, and that the

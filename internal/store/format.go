@@ -57,6 +57,9 @@ type segmentHeader struct {
 	prevEnd position // where the segment before ended
 	prevCRC uint32   // checksum of the last batch header before this segment, 0 for none
 	mark    position // known synced when this was written
+	nonce   uint64   // random: a file that is begun twice has another checksum here, and so other batches
+
+	crc uint32 // of all this; the first batch names it
 }
 
 func (h *segmentHeader) encode(b []byte) {
@@ -74,7 +77,9 @@ func (h *segmentHeader) encode(b []byte) {
 	le.PutUint32(b[76:], h.prevCRC)
 	le.PutUint64(b[80:], h.mark.seq)
 	le.PutUint32(b[88:], h.mark.offset)
-	le.PutUint32(b[8:], crc32.Checksum(b[12:segmentHeaderBytes], castagnoli))
+	le.PutUint64(b[96:], h.nonce)
+	h.crc = crc32.Checksum(b[12:segmentHeaderBytes], castagnoli)
+	le.PutUint32(b[8:], h.crc)
 }
 
 // decode reports whether b begins with a header that is whole. Its checksum is not salted, so that the header of another
@@ -89,7 +94,7 @@ func (h *segmentHeader) decode(b []byte) bool {
 		version: le.Uint32(b[12:]), seq: le.Uint64(b[16:]), cluster: [16]byte(b[24:40]), node: le.Uint64(b[40:]),
 		history: le.Uint16(b[48:]), first: le.Uint64(b[56:]),
 		prevEnd: position{le.Uint64(b[64:]), le.Uint32(b[72:])}, prevCRC: le.Uint32(b[76:]),
-		mark: position{le.Uint64(b[80:]), le.Uint32(b[88:])},
+		mark: position{le.Uint64(b[80:]), le.Uint32(b[88:])}, nonce: le.Uint64(b[96:]), crc: le.Uint32(b[8:]),
 	}
 	return true
 }
@@ -101,7 +106,7 @@ type batchHeader struct {
 	length  uint32   // of the records behind this header
 	records uint32
 	sum     uint32 // checksum of the records' checksums
-	prev    uint32 // checksum of the batch header before
+	prev    uint32 // checksum of the batch header before, of the segment's header in its first batch
 }
 
 // encode fills the header in and returns its checksum.

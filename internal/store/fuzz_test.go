@@ -102,7 +102,7 @@ func mendSegment(b []byte, seq uint64, salt uint32) {
 	}
 	var prev uint32
 	if len(b) >= segmentHeaderBytes {
-		prev = le.Uint32(b[76:])
+		prev = le.Uint32(b[8:])
 	}
 	for offset := blockBytes; offset+batchHeaderBytes <= len(b); {
 		h := b[offset:]

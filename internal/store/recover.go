@@ -151,16 +151,13 @@ func (r *recovery) continues(h *segmentHeader) bool {
 
 // batches reads the batches of a segment up to the first that is not whole, and looks behind it for evidence.
 func (r *recovery) batches(seg *segment, h *segmentHeader) error {
-	if len(r.live) == 0 {
-		r.prev = h.prevCRC // what it belongs to was cut
-	}
-	offset := int64(blockBytes)
+	prev, offset := h.crc, int64(blockBytes)
 	for {
 		b, body, err := r.batch(seg, offset)
 		if err != nil {
 			return r.unreadable(seg, offset, err)
 		}
-		if body == nil || b.prev != r.prev {
+		if body == nil || b.prev != prev {
 			break
 		}
 		if offset == blockBytes {
@@ -173,7 +170,7 @@ func (r *recovery) batches(seg *segment, h *segmentHeader) error {
 			return err
 		}
 		r.note(b.mark)
-		r.prev = b.crc
+		prev, r.prev = b.crc, b.crc
 		r.lastAt = position{seg.seq, uint32(offset)}
 		offset += roundUp(batchHeaderBytes + int64(b.length))
 		r.tip = position{seg.seq, uint32(offset)}
