@@ -110,9 +110,16 @@ func (d *Demo) observe(ctx context.Context, quiet <-chan struct{}, fail context.
 			return nil
 		case <-ctx.Done():
 			return nil
-		case err := <-d.cluster.Unexpected():
-			fail(err)
-			return nil
+		case ended := <-d.cluster.Unexpected():
+			if !d.cfg.SafetyOff {
+				fail(ended.Err)
+				return nil
+			}
+			// A node that finds out that it answered what the cluster never got gives up.
+			d.say("%v; it is started again", ended.Err)
+			if err := ended.Node.Start(); err != nil {
+				return err
+			}
 		case <-tick.C:
 			d.progress()
 		case <-look.C:

@@ -27,7 +27,7 @@ type Config struct {
 type Cluster struct {
 	nodes      []*Node
 	spawner    *spawner
-	unexpected chan error
+	unexpected chan Ended
 	closed     sync.Once
 	err        error // of Close
 }
@@ -39,7 +39,7 @@ func Start(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{spawner: newSpawner(), unexpected: make(chan error, 16)}
+	c := &Cluster{spawner: newSpawner(), unexpected: make(chan Ended, 16)}
 	var peers []string
 	for i := range cfg.Nodes {
 		n := &Node{
@@ -78,8 +78,14 @@ func (c *Cluster) URLs(first int) string {
 	return strings.Join(urls, ",")
 }
 
-// Unexpected yields an error for each node that ended without being told to.
-func (c *Cluster) Unexpected() <-chan error { return c.unexpected }
+// Ended is a node's process that ended without having been told to.
+type Ended struct {
+	Node *Node
+	Err  error // names node, status and log
+}
+
+// Unexpected yields each node that ended without having been told to.
+func (c *Cluster) Unexpected() <-chan Ended { return c.unexpected }
 
 // WaitReady waits until every node answers /readyz with yes.
 func (c *Cluster) WaitReady(ctx context.Context) error {

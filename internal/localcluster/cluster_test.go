@@ -135,8 +135,8 @@ func TestClusterLife(t *testing.T) {
 		}
 	}
 	select {
-	case err := <-c.Unexpected():
-		t.Errorf("what was ordered is reported: %v", err)
+	case ended := <-c.Unexpected():
+		t.Errorf("what was ordered is reported: %v", ended.Err)
 	default:
 	}
 }
@@ -149,8 +149,9 @@ func TestUnexpectedEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case err := <-c.Unexpected():
-		if !strings.Contains(err.Error(), "node 1 ended by itself") || !strings.Contains(err.Error(), filepath.Base(n.LogPath)) {
+	case ended := <-c.Unexpected():
+		err := ended.Err
+		if ended.Node != n || !strings.Contains(err.Error(), "node 1 ended by itself") || !strings.Contains(err.Error(), filepath.Base(n.LogPath)) {
 			t.Error(err)
 		}
 	case <-ctx.Done():

@@ -80,7 +80,7 @@ func (n *Node) wait(p *process) {
 		return
 	}
 	select {
-	case n.cluster.unexpected <- fmt.Errorf("node %d ended by itself (%v); its log is %s", n.ID, p.cmd.ProcessState, n.LogPath):
+	case n.cluster.unexpected <- Ended{n, fmt.Errorf("node %d ended by itself (%v); its log is %s", n.ID, p.cmd.ProcessState, n.LogPath)}:
 	default: // sixteen reports are waiting already
 	}
 }
