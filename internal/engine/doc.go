@@ -22,9 +22,10 @@
 //     Link.Detach, Session.End and Conn.Close. The engine answers by itself only what breaks the protocol, an echo, a
 //     heartbeat, and the session window.
 //   - SessionEnded ends the session's links, Closed ends all sessions; there is no further event for those beneath.
-//   - A server's Conn stops consuming input behind the peer's Open until its own Open is sent ([Conn.Held]): the frames
-//     behind it stay in the caller's buffer.
-//   - Transfers wait in order in their session's queue and become bytes only in TakeOutput, as the peer's window, the
+//   - A server's Conn stops consuming input behind the peer's Open until its own Open is sent, and while
+//     Config.MaxBacklog bytes wait to be taken ([Conn.Held]): the frames behind stay in the caller's buffer, to be handed in
+//     again once Held is false.
+//   - Transfers wait in order in their session's queue and become bytes only in TakeOutput (or Flush), as the peer's window, the
 //     link's credit and Config.OutputLimit permit. Until its first frame is made a delivery can be withdrawn without a
 //     trace; from when that frame is taken, [Delivery.Written] is true and it may be on the wire.
 //   - An unsettled delivery stays in its session's table until either side settled it, its link was detached with
