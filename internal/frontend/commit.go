@@ -103,6 +103,11 @@ func (c *Conn) onDecided(e *command.Effect) {
 		t.home.last = max(t.home.last, t.id.Number())
 	}
 	committed := e.Refusal == nil && e.Outcome == command.TxCommitted
+	if e.Refusal != nil && len(t.settles) > 0 {
+		// The name was no good, so nothing was decided under it: what was settled goes back as from any rollback.
+		t.tagged, t.named = false, false
+		c.gather(c.rollbackOf(t, command.ReasonRefused))
+	}
 	c.closeOut(t, committed)
 	c.answerDischarge(t, a.delivery, e)
 	if c.stopping != "" && c.deciding == 0 {

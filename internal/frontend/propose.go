@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/engine"
 )
@@ -81,6 +82,7 @@ type answer struct {
 	question *question
 	delivery *engine.Delivery
 	outs     []*out
+	err      *amqp.Error // of a numbered send that this home refuses
 }
 
 // answers are the requests that are not answered yet. A request is a slot and the slot's turn, so that finding it costs no

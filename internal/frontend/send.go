@@ -27,32 +27,51 @@ func (c *Conn) onTransfer(p *producer, d *engine.Delivery) {
 			err = c.checkRelay(address)
 		}
 	}
-	if err != nil {
-		c.refuseSend(p, d, err)
-		return
+	if err == nil && address == addressTx {
+		err = refuse(amqp.ErrCondNotAllowed, "a transaction is named by a send within it")
 	}
-	switch address {
-	case addressOutcome:
+	switch {
+	case err == nil && address == addressOutcome && !p.numbered:
 		c.onQuestion(p, d, &sections, &props)
-		return
-	case addressTx:
-		c.refuseSend(p, d, refuse(amqp.ErrCondNotAllowed, "a transaction is named by a send within it"))
+	case p.numbered:
+		c.sendNumbered(p, d, address, err)
+	case err != nil:
+		c.refuseSend(p, d, err)
+	default:
+		c.send(p, d, address, answer{kind: answerSend}, 0)
+	}
+}
+
+// sendNumbered sends under the client's number. What this home refuses takes its number in the log too, or a resend would
+// count as a repeat of something stored [1.6]: it goes to no address, which the state refuses and remembers.
+func (c *Conn) sendNumbered(p *producer, d *engine.Delivery, address string, err *amqp.Error) {
+	n, ok := sendNumber(d.Tag())
+	if !ok {
+		c.detach(p.link, *refuse(amqp.ErrCondInvalidField, "a tag of a numbered link is a number of 8 bytes, from 1"))
 		return
 	}
+	if address == addressOutcome && err == nil {
+		err = refuse(amqp.ErrCondNotAllowed, "an outcome is asked for on a link without "+string(amqp.CapOncemqNumbered))
+	}
+	if err == nil {
+		c.send(p, d, address, answer{kind: answerSend}, n)
+		return
+	}
+	a := answer{kind: answerSend, producer: p, err: err}
+	if !d.Settled {
+		a.delivery = d
+	}
+	c.gather(&command.Send{Conn: c.id, Link: p.num, Number: n, Request: c.expect(a)})
+}
+
+// send puts a message into the record.
+func (c *Conn) send(p *producer, d *engine.Delivery, address string, a answer, number uint64) {
 	s := &c.scratch.send
-	*s = command.Send{Conn: c.id, Link: p.num, Target: p.inc, Message: d.Payload}
+	*s = command.Send{Conn: c.id, Link: p.num, Number: number, Target: p.inc, Message: d.Payload}
 	if p.address == "" {
 		s.Address = address
 	}
-	if p.numbered {
-		n, ok := sendNumber(d.Tag())
-		if !ok {
-			c.detach(p.link, *refuse(amqp.ErrCondInvalidField, "a tag of a numbered link is a number of 8 bytes, from 1"))
-			return
-		}
-		s.Number = n
-	}
-	a := answer{kind: answerSend, producer: p, size: len(d.Payload)}
+	a.producer, a.size = p, len(d.Payload)
 	if !d.Settled {
 		a.delivery = d
 	}
@@ -122,6 +141,9 @@ func (c *Conn) onSent(e *command.Effect) {
 		}
 	default:
 		err := amqpError(e.Refusal)
+		if a.err != nil {
+			err = *a.err
+		}
 		c.refuseSend(a.producer, a.delivery, &err)
 	}
 }

@@ -34,7 +34,7 @@ func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 		return err
 	}
 	p := &producer{s: s, link: l, num: c.nextLink(), address: a.Target.Address.V}
-	p.numbered = !s.id.IsZero() && symbolIn(a.DesiredCapabilities, amqp.CapOncemqNumbered)
+	p.numbered = !s.id.IsZero() && !p.reserved() && symbolIn(a.DesiredCapabilities, amqp.CapOncemqNumbered)
 	if len(a.Unsettled) > 0 && !p.numbered {
 		return notImplemented("resuming unsettled deliveries without " + string(amqp.CapOncemqNumbered))
 	}
