@@ -1,59 +1,186 @@
 package state
 
-import "github.com/oncemq/oncemq/internal/command"
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
 
 // Machine is the replicated state of one group. It isn't safe for concurrent use:
 // one goroutine owns it.
-type Machine struct{}
+type Machine struct {
+	group          uint16
+	cluster        [16]byte
+	history        uint16
+	founded        bool // ClusterInit was applied
+	civil, running int64
+	counters       Counters
+	// handTurn is the incarnation of the queue at which hand-outs ran out of steps in
+	// the last entry, 0 if they didn't: the next entry begins there.
+	handTurn uint64
+
+	nodes    map[command.NodeID]*node
+	conns    map[command.ConnID]*conn
+	clients  map[clientKey]*client
+	sessions map[command.SessionID]*session
+	streams  map[uint64]*stream
+	results  map[uint64]*results
+	grace    timers
+	retain   timers
+
+	queues    []*queue // by slot; slot 0 is none, free ones are nil
+	freeQueue []uint32
+	byName    map[string]*queue
+	byInc     map[command.Incarnation]*queue
+	links     []*link // by slot, as queues
+	freeLink  []uint32
+	linkByID  map[uint64]*link
+
+	messages   slab[message]
+	deliveries slab[delivery]
+	chunks     slab[chunk]
+	chunkAt    map[chunkKey]uint32
+	overlays   map[uint32][]byte     // by message; only of those that have one
+	moved      map[uint32]origin     // by message; dead letters
+	excluded   map[uint32]exclusions // by delivery; undeliverable-here
+	ending     []*link               // return jobs, by id [4.2]
+	working    []*queue              // deletions and purges under way, by incarnation
+	touched    []*queue              // queues that may have something to hand out
+	steps      int                   // done in this entry
+	index      uint64                // of this entry
+	place      int                   // of this command in it
+	record     command.Record        // that this command stands in
+	inPart     bool                  // this command came in parts
+	effects    []command.Effect      // of this entry
+	applied    []command.Effect      // EffectApplied and EffectExpected, one per node
+	plan       plan                  // from check to change
+	decoder    command.Decoder       // of records
+	inner      command.Decoder       // of commands that came in parts
+	out        Changes               // of this entry
+	digest     uint64                // after the last entry
+	hash       *xxhash.Digest        // of this entry
+	dirty      dirty                 // what flush writes
+	keyBuf     []byte                // scratch
+	valueBuf   []byte                // scratch
+	scratch    []uint64              // scratch
+}
 
 // New is the machine before the first entry.
-func New(group uint16) *Machine { panic("soon") }
-
-// Load rebuilds a machine from its keys, which next yields in ascending order (all
-// keys with the group's prefix; bodies may be left out: they are never read here,
-// see BodyRange). Key and value are borrowed until the following call. Errors wrap
-// ErrState.
-func Load(group uint16, next func() (key, value []byte, ok bool)) (*Machine, error) { panic("soon") }
-
-// Apply applies the entry at index: changes go to out, effects are appended to
-// effects and returned. The entry's bytes may be kept in effects' payloads until the
-// effects are dropped. Indexes rise. An error means that the node must stop; the
-// machine is unusable then. A panic means the same (a broken invariant).
-func (m *Machine) Apply(index uint64, entry []byte, out Changes, effects []command.Effect) ([]command.Effect, error) {
-	panic("soon")
+func New(group uint16) *Machine {
+	m := &Machine{
+		group:    group,
+		nodes:    make(map[command.NodeID]*node),
+		conns:    make(map[command.ConnID]*conn),
+		clients:  make(map[clientKey]*client),
+		sessions: make(map[command.SessionID]*session),
+		streams:  make(map[uint64]*stream),
+		results:  make(map[uint64]*results),
+		grace:    timers{which: 0},
+		retain:   timers{which: 1},
+		queues:   make([]*queue, 1),
+		byName:   make(map[string]*queue),
+		byInc:    make(map[command.Incarnation]*queue),
+		links:    make([]*link, 1),
+		linkByID: make(map[uint64]*link),
+		chunkAt:  make(map[chunkKey]uint32),
+		overlays: make(map[uint32][]byte),
+		moved:    make(map[uint32]origin),
+		excluded: make(map[uint32]exclusions),
+		hash:     xxhash.New(),
+	}
+	return m
 }
 
 // Next is when the machine wants the next entry.
-func (m *Machine) Next() Due { panic("soon") }
+func (m *Machine) Next() Due {
+	return Due{
+		Running: m.grace.next(),
+		Civil:   m.retain.next(),
+		Job:     len(m.ending) > 0 || len(m.working) > 0 || len(m.touched) > 0,
+	}
+}
 
 // Digest is the running hash over all changes up to the last entry applied [7.2].
-func (m *Machine) Digest() uint64 { panic("soon") }
+func (m *Machine) Digest() uint64 { return m.digest }
 
 // Cluster is the cluster's identity and history; ok is false before ClusterInit.
-func (m *Machine) Cluster() (id [16]byte, history uint16, ok bool) { panic("soon") }
+func (m *Machine) Cluster() (id [16]byte, history uint16, ok bool) {
+	return m.cluster, m.history, m.founded
+}
 
 // Times are the stamps of the last entry, in ms: civil since 1970, running since the
 // cluster began. The next leader's stamps must not be lower.
-func (m *Machine) Times() (civil, running int64) { panic("soon") }
+func (m *Machine) Times() (civil, running int64) { return m.civil, m.running }
 
 // Epoch is the node's present epoch and the number that its next record must have.
 // Zero epoch: the node has none now.
-func (m *Machine) Epoch(node command.NodeID) (epoch command.Epoch, next uint64) { panic("soon") }
+func (m *Machine) Epoch(id command.NodeID) (epoch command.Epoch, next uint64) {
+	n := m.nodes[id]
+	if n == nil || n.epoch == 0 {
+		return 0, 0
+	}
+	return n.epoch, n.last + 1
+}
 
 // Nodes lists the nodes that have an epoch now, ascending.
-func (m *Machine) Nodes() []command.NodeID { panic("soon") }
+func (m *Machine) Nodes() []command.NodeID {
+	var live []command.NodeID
+	for _, id := range sortedKeys(m.nodes) {
+		if m.nodes[id].epoch != 0 {
+			live = append(live, id)
+		}
+	}
+	return live
+}
 
 // Queue is the queue of that name.
-func (m *Machine) Queue(name string) (QueueInfo, bool) { panic("soon") }
+func (m *Machine) Queue(name string) (QueueInfo, bool) {
+	q := m.byName[name]
+	if q == nil {
+		return QueueInfo{}, false
+	}
+	return q.info(), true
+}
 
 // Queues lists all queues by name.
-func (m *Machine) Queues() []QueueInfo { panic("soon") }
+func (m *Machine) Queues() []QueueInfo {
+	all := make([]QueueInfo, 0, len(m.byName))
+	for _, name := range sortedKeys(m.byName) {
+		all = append(all, m.byName[name].info())
+	}
+	return all
+}
 
 // Connections lists the live connections by id.
-func (m *Machine) Connections() []ConnInfo { panic("soon") }
+func (m *Machine) Connections() []ConnInfo {
+	all := make([]ConnInfo, 0, len(m.conns))
+	for _, id := range sortedKeys(m.conns) {
+		c := m.conns[id]
+		all = append(all, ConnInfo{Conn: id, Node: c.node, Local: c.local, Principal: c.client.key.principal,
+			ContainerID: c.client.key.container, Links: len(c.links)})
+	}
+	return all
+}
 
 // Sessions counts sessions and tokens, ended ones that are still retained included.
-func (m *Machine) Sessions() int { panic("soon") }
+func (m *Machine) Sessions() int { return len(m.sessions) }
 
 // Counters are the machine's sums.
-func (m *Machine) Counters() Counters { panic("soon") }
+func (m *Machine) Counters() Counters { return m.counters }
+
+// ordered is what keys of the machine's maps are made of.
+type ordered interface {
+	~uint16 | ~uint32 | ~uint64 | ~string
+}
+
+// sortedKeys is the one way in which this package walks over a map [4.3].
+func sortedKeys[K ordered, V any](in map[K]V) []K {
+	keys := make([]K, 0, len(in))
+	for k := range in {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,75 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// Reasons of dead letters, as their stories tell.
+const (
+	reasonLimit         = "redelivery limit"
+	reasonRejected      = "rejected"
+	reasonUndeliverable = "undeliverable here, on every link"
+)
+
+// deadLetter moves a message that nobody holds to its queue's dead-letter queue, with
+// the story of why, where from and how often (C13). Its bytes stay where they are;
+// its delivery ends. q is no dead-letter queue itself: those keep their messages.
+func (m *Machine) deadLetter(q *queue, di uint32, reason string) {
+	d := *m.deliveries.at(di)
+	p := *m.messages.at(d.message)
+	if p.fresh != 0 || q.dead {
+		panic("state: this message can't be a dead letter")
+	}
+	name := DeadLetterPrefix + q.name
+	to := m.byName[name]
+	if to == nil {
+		to = m.addQueue(m.madeIncarnation(), name)
+	}
+	from, ok := m.moved[d.message]
+	if !ok {
+		from = origin{q.inc, p.seq}
+	}
+	overlay := mergeOverlay(m.overlays[d.message], m.story(q, &d, reason))
+	m.dropDelivery(q, di)
+	m.drop(q, d.message, true)
+	m.counters.DeadLettered++
+
+	i := m.putMessage(to, to.next, p.size&sizeMask|flagMoved|flagOverlay)
+	to.next++
+	m.moved[i] = from
+	m.overlays[i] = overlay
+	m.markPlace(to)
+	m.markCreated(i, nil)
+	m.touch(to)
+	m.steps++
+}
+
+// madeIncarnation is the incarnation of a queue that no command asked for. Places of
+// an entry above those of its commands are for these; one entry makes few.
+func (m *Machine) madeIncarnation() command.Incarnation {
+	for place := command.MaxPlace; place >= 0; place-- {
+		inc := command.Incarnation(command.IndexPlace(m.index, place))
+		if m.byInc[inc] == nil {
+			return inc
+		}
+	}
+	panic("state: an entry makes too many queues")
+}
+
+// story is the overlay of a dead letter: an AMQP map of message annotations.
+func (m *Machine) story(q *queue, d *delivery, reason string) []byte {
+	var b []byte
+	b = appendSymbol(b, "x-opt-oncemq-dead-reason")
+	b = appendText(b, reason)
+	b = appendSymbol(b, "x-opt-oncemq-dead-queue")
+	b = appendText(b, q.name)
+	b = appendSymbol(b, "x-opt-oncemq-dead-count")
+	b = binary.BigEndian.AppendUint32(append(b, 0x70), d.count)
+	b = appendSymbol(b, "x-opt-oncemq-dead-failures")
+	b = binary.BigEndian.AppendUint32(append(b, 0x70), d.failures)
+	b = appendSymbol(b, "x-opt-oncemq-dead-at")
+	b = binary.BigEndian.AppendUint64(append(b, 0x83), uint64(m.civil))
+	return wrapMap(b, 10)
+}

@@ -1,0 +1,277 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// delivery is what a subscription knows of a message that it has handed out at least
+// once: held by a link, or given back. No pointers [5.1].
+type delivery struct {
+	message uint32 // slab index
+	link    uint32 // slot of the link that holds it, 0 when it was given back
+	// prev and next are its neighbours in its link's list, oldest hand-out first.
+	prev, next uint32
+	order      uint64 // of the hand-out within its link
+	attempt    uint32 // 1 and up; the fencing number
+	count      uint32 // failed attempts: AMQP delivery-count (C8)
+	failures   uint32 // what the redelivery limit counts (C13)
+	gen        uint32 // the subscription's purgeGen when it was given back
+	flags      uint8
+}
+
+const (
+	deliverySeen   = 1 << iota // may have been on a wire: first-acquirer is false (C8)
+	deliveryDirty              // stands in dirty.deliveries
+	deliveryStored             // has a key on disk
+	deliveryMarked             // scratch within one command: named already
+	deliveryGone               // removed in this entry; its index is released by flush
+)
+
+// redeliveryLimit is the number of failures that makes a message a dead letter (C13).
+const redeliveryLimit = 10
+
+// give says how a delivery goes back (C8, C13).
+type give struct {
+	count   bool // delivery-count rises
+	failure bool // the redelivery limit counts it
+	seen    bool // first-acquirer is cleared
+}
+
+var (
+	giveUntouched = give{}
+	giveSeen      = give{seen: true}
+	giveCounted   = give{count: true, seen: true}
+	giveFailed    = give{count: true, failure: true, seen: true}
+)
+
+// hold makes l the holder of a message and returns its delivery.
+func (m *Machine) hold(q *queue, l *link, mi uint32) uint32 {
+	p := m.messages.at(mi)
+	if p.delivery == 0 {
+		p.delivery = m.deliveries.alloc()
+		d := m.deliveries.at(p.delivery)
+		d.message = mi
+		if p.size&flagMoved != 0 {
+			d.flags |= deliverySeen
+		}
+	}
+	di := p.delivery
+	d := m.deliveries.at(di)
+	d.attempt++
+	l.handed++
+	d.order = l.handed
+	m.chain(l, di)
+	q.sub.inFlight++
+	m.markDelivery(di)
+	return di
+}
+
+// chain appends a delivery to its new link's list.
+func (m *Machine) chain(l *link, di uint32) {
+	d := m.deliveries.at(di)
+	d.link, d.prev, d.next = l.slot, l.last, 0
+	if l.last != 0 {
+		m.deliveries.at(l.last).next = di
+	} else {
+		l.first = di
+	}
+	l.last = di
+	l.held++
+}
+
+func (m *Machine) unchain(l *link, di uint32) {
+	d := m.deliveries.at(di)
+	if d.prev != 0 {
+		m.deliveries.at(d.prev).next = d.next
+	} else {
+		l.first = d.next
+	}
+	if d.next != 0 {
+		m.deliveries.at(d.next).prev = d.prev
+	} else {
+		l.last = d.prev
+	}
+	d.link, d.prev, d.next = 0, 0, 0
+	l.held--
+}
+
+// held is the delivery that ref names, if l holds it with that attempt; else 0.
+func (m *Machine) held(l *link, ref command.DeliveryRef) uint32 {
+	if l == nil {
+		return 0
+	}
+	mi := m.find(l.queue, ref.Message)
+	if mi == 0 {
+		return 0
+	}
+	di := m.messages.at(mi).delivery
+	if di == 0 {
+		return 0
+	}
+	if d := m.deliveries.at(di); d.link != l.slot || d.attempt != ref.Attempt {
+		return 0
+	}
+	return di
+}
+
+// consume removes a held message for good.
+func (m *Machine) consume(l *link, di uint32) {
+	q := l.queue
+	mi := m.deliveries.at(di).message
+	m.unchain(l, di)
+	q.sub.inFlight--
+	m.dropDelivery(q, di)
+	m.drop(q, mi, false)
+	m.emptied(l)
+}
+
+// dropDelivery forgets a delivery that nobody holds.
+func (m *Machine) dropDelivery(q *queue, di uint32) {
+	d := m.deliveries.at(di)
+	p := m.messages.at(d.message)
+	p.delivery = 0
+	delete(m.excluded, di)
+	if d.flags&deliveryStored != 0 {
+		m.deleteDeliveryKey(q.inc, p.seq)
+	}
+	d.flags |= deliveryGone
+	m.dirty.freed = append(m.dirty.freed, di)
+}
+
+// giveBack returns a held message to its own place, or makes it a dead letter.
+func (m *Machine) giveBack(l *link, di uint32, g give) {
+	q := l.queue
+	m.unchain(l, di)
+	q.sub.inFlight--
+	m.steps++
+	d := m.deliveries.at(di)
+	m.charge(d, g)
+	m.markDelivery(di)
+	m.emptied(l)
+	if q.dying {
+		return
+	}
+	switch {
+	case d.failures >= redeliveryLimit && !q.dead:
+		m.deadLetter(q, di, reasonLimit)
+	case m.nowhereToGo(q, di):
+		m.deadLetter(q, di, reasonUndeliverable)
+	default:
+		m.putBack(q, di)
+	}
+}
+
+// charge raises a delivery's numbers.
+func (m *Machine) charge(d *delivery, g give) {
+	if g.count {
+		d.count++
+	}
+	if g.failure {
+		d.failures++
+	}
+	if g.seen {
+		d.flags |= deliverySeen
+	}
+}
+
+// putBack makes a message wait again in its place.
+func (m *Machine) putBack(q *queue, di uint32) {
+	d := m.deliveries.at(di)
+	d.gen = q.sub.purgeGen
+	seq := m.messages.at(d.message).seq
+	_, ok := m.excluded[di]
+	if ok && len(q.sub.picky) >= maxPicky {
+		delete(m.excluded, di) // beyond the bound the wish is forgotten, not the message
+		ok = false
+	}
+	if ok {
+		at, _ := slices.BinarySearch(q.sub.picky, seq)
+		q.sub.picky = slices.Insert(q.sub.picky, at, seq)
+	} else {
+		q.sub.returned.push(seq)
+	}
+	m.touch(q)
+}
+
+// maxExcluded is how many links may be excluded for a message, maxPicky how many
+// messages of a subscription may exclude links [3.9].
+const (
+	maxExcluded = 8
+	maxPicky    = 1000
+)
+
+// exclusions are the links that must not get a delivery again.
+type exclusions struct {
+	n    uint32
+	link [maxExcluded]uint64
+}
+
+func (e *exclusions) has(id uint64) bool { return slices.Contains(e.link[:e.n], id) }
+
+// exclude keeps a held delivery from l from now on. false: it can't be noted, since
+// eight others are.
+func (m *Machine) exclude(l *link, di uint32) bool {
+	e := m.excluded[di]
+	if e.has(l.id) {
+		return true
+	}
+	if e.n == maxExcluded {
+		if !l.queue.dead {
+			return false
+		}
+		copy(e.link[:], e.link[1:]) // a dead-letter queue forgets the oldest
+		e.n--
+	}
+	e.link[e.n] = l.id
+	e.n++
+	m.excluded[di] = e
+	m.markDelivery(di)
+	return true
+}
+
+// nowhereToGo says that every living link of q is excluded for the delivery.
+func (m *Machine) nowhereToGo(q *queue, di uint32) bool {
+	e, ok := m.excluded[di]
+	if !ok || q.dead || len(q.sub.links) == 0 {
+		return false
+	}
+	for _, l := range q.sub.links {
+		if !e.has(l.id) {
+			return false
+		}
+	}
+	return true
+}
+
+// forgetExclusions clears what the picky messages of q know of a link that ended.
+func (m *Machine) forgetExclusions(q *queue, id uint64) {
+	keep := q.sub.picky[:0]
+	var dead []uint32
+	for _, seq := range q.sub.picky {
+		di := m.messages.at(m.find(q, seq)).delivery
+		e := m.excluded[di]
+		if at := slices.Index(e.link[:e.n], id); at >= 0 {
+			copy(e.link[at:], e.link[at+1:e.n])
+			e.n--
+			e.link[e.n] = 0
+			m.excluded[di] = e
+			m.markDelivery(di)
+			m.touch(q)
+		}
+		switch {
+		case e.n == 0:
+			delete(m.excluded, di)
+			q.sub.returned.push(seq)
+		case m.nowhereToGo(q, di):
+			dead = append(dead, di)
+		default:
+			keep = append(keep, seq)
+		}
+	}
+	q.sub.picky = keep
+	for _, di := range dead {
+		m.deadLetter(q, di, reasonUndeliverable)
+	}
+}

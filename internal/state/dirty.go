@@ -1,0 +1,216 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// object is the book-keeping of a thing with a key of its own.
+type object struct {
+	marked bool // stands in a list of dirty
+	stored bool // has a key on disk
+	gone   bool // forgotten: the key has to go
+}
+
+// mark says whether the object must be put into its list.
+func (o *object) mark() bool {
+	if o.marked {
+		return false
+	}
+	o.marked = true
+	return true
+}
+
+// dirty is what an entry has touched. flush writes what is left of it at the entry's
+// end, so that what comes and goes within one entry costs no key.
+type dirty struct {
+	cluster    bool
+	nodes      []*node
+	parts      []*node
+	conns      []*conn
+	sessions   []*session
+	progress   []*session
+	outcomes   []outcomeAt
+	streams    []*stream
+	refusals   []refusalAt
+	senders    []*sender
+	results    []*results
+	kept       []resultAt
+	queues     []*queue
+	places     []*queue
+	links      []*link
+	allowances []*link
+	created    []createdMessage
+	overlays   []messageAt
+	deliveries []uint32
+	freed      []uint32 // deliveries to be released
+	// gone are keys to be deleted, one behind the other; goneEnds are their ends. Ranges
+	// likewise: a prefix each.
+	gone     []byte
+	goneEnds []int
+	ranges   [][]byte
+}
+
+type outcomeAt struct {
+	session *session
+	number  uint64
+}
+
+type refusalAt struct {
+	stream *stream
+	number uint64
+}
+
+type resultAt struct {
+	results *results
+	key     resultKey
+}
+
+type messageAt struct {
+	queue *queue
+	seq   uint64
+}
+
+type createdMessage struct {
+	index   uint32 // slab index
+	gone    bool   // dropped in the same entry
+	payload []byte // nil for a dead letter
+}
+
+func (m *Machine) markNode(n *node) {
+	if n.mark() {
+		m.dirty.nodes = append(m.dirty.nodes, n)
+	}
+}
+
+func (m *Machine) markConn(c *conn) {
+	if c.mark() {
+		m.dirty.conns = append(m.dirty.conns, c)
+	}
+}
+
+func (m *Machine) markSession(s *session) {
+	if s.mark() {
+		m.dirty.sessions = append(m.dirty.sessions, s)
+	}
+}
+
+func (m *Machine) markProgress(s *session) {
+	if s.progress.mark() {
+		m.dirty.progress = append(m.dirty.progress, s)
+	}
+}
+
+func (m *Machine) markStream(s *stream) {
+	if s.mark() {
+		m.dirty.streams = append(m.dirty.streams, s)
+	}
+}
+
+func (m *Machine) markSender(s *sender) {
+	if s.mark() {
+		m.dirty.senders = append(m.dirty.senders, s)
+	}
+}
+
+func (m *Machine) markResults(r *results) {
+	if r.mark() {
+		m.dirty.results = append(m.dirty.results, r)
+	}
+}
+
+func (m *Machine) markQueue(q *queue) {
+	if q.mark() {
+		m.dirty.queues = append(m.dirty.queues, q)
+	}
+}
+
+func (m *Machine) markPlace(q *queue) {
+	if q.place.mark() {
+		m.dirty.places = append(m.dirty.places, q)
+	}
+}
+
+func (m *Machine) markLink(l *link) {
+	if l.mark() {
+		m.dirty.links = append(m.dirty.links, l)
+	}
+}
+
+func (m *Machine) markAllowance(l *link) {
+	if l.allow.mark() {
+		m.dirty.allowances = append(m.dirty.allowances, l)
+	}
+}
+
+func (m *Machine) markCreated(index uint32, payload []byte) {
+	m.dirty.created = append(m.dirty.created, createdMessage{index: index, payload: payload})
+	m.messages.at(index).fresh = uint32(len(m.dirty.created))
+}
+
+func (m *Machine) markDelivery(di uint32) {
+	d := m.deliveries.at(di)
+	if d.flags&deliveryDirty == 0 {
+		d.flags |= deliveryDirty
+		m.dirty.deliveries = append(m.dirty.deliveries, di)
+	}
+}
+
+// deleteKey notes that the key built from the end of the last one on has to go.
+func (m *Machine) deleteKey() { m.dirty.goneEnds = append(m.dirty.goneEnds, len(m.dirty.gone)) }
+
+func (m *Machine) deleteMessageKey(kind byte, inc command.Incarnation, seq uint64) {
+	m.dirty.gone = appendMessageKey(m.dirty.gone, m.group, kind, inc, seq)
+	m.deleteKey()
+}
+
+func (m *Machine) deleteDeliveryKey(inc command.Incarnation, seq uint64) {
+	m.dirty.gone = appendDeliveryKey(m.dirty.gone, m.group, inc, seq)
+	m.deleteKey()
+}
+
+func (m *Machine) deleteNumbered(kind byte, id, number uint64) {
+	m.dirty.gone = appendNumberedKey(m.dirty.gone, m.group, kind, id, number)
+	m.deleteKey()
+}
+
+func (m *Machine) deleteOutcomeKey(id command.SessionID, number uint64) {
+	m.dirty.gone = appendOutcomeKey(m.dirty.gone, m.group, id, number)
+	m.deleteKey()
+}
+
+// deleteUnder notes that all keys of a kind that begin with id have to go.
+func (m *Machine) deleteUnder(kind byte, id uint64) {
+	m.dirty.ranges = append(m.dirty.ranges, appendIDKey(nil, m.group, kind, id))
+}
+
+func appendIDKey(dst []byte, group uint16, kind byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendKey(dst, group, kind), id)
+}
+
+func appendNumberedKey(dst []byte, group uint16, kind byte, id, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendIDKey(dst, group, kind, id), number)
+}
+
+func appendOutcomeKey(dst []byte, group uint16, id command.SessionID, number uint64) []byte {
+	dst = append(appendKey(dst, group, keyOutcome), id[:]...)
+	return binary.BigEndian.AppendUint64(dst, number)
+}
+
+// subscription 0 is a queue's only one.
+func appendDeliveryKey(dst []byte, group uint16, inc command.Incarnation, seq uint64) []byte {
+	dst = appendIDKey(dst, group, keyDelivery, uint64(inc))
+	dst = binary.BigEndian.AppendUint32(dst, 0)
+	return binary.BigEndian.AppendUint64(dst, seq)
+}
+
+func appendSenderKey(dst []byte, group uint16, conn command.ConnID, number uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendIDKey(dst, group, keySender, uint64(conn)), number)
+}
+
+func appendResultKey(dst []byte, group uint16, id uint64, k resultKey) []byte {
+	dst = appendNumberedKey(dst, group, keyResult, id, uint64(k.inc))
+	dst = binary.BigEndian.AppendUint64(dst, k.message)
+	return binary.BigEndian.AppendUint32(dst, k.attempt)
+}

@@ -1,0 +1,306 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// dump writes everything that decides what a machine does next, in one order, so that
+// two machines can be compared.
+func (m *Machine) dump() string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p("clock %d %d turn %d %+v digest %x", m.civil, m.running, m.handTurn, m.counters, m.digest)
+	p("cluster %x %d %v", m.cluster, m.history, m.founded)
+	for _, id := range sortedKeys(m.nodes) {
+		n := m.nodes[id]
+		p("node %d epoch %d last %d nonce %x level %d report %d %x parts %d %x", id, n.epoch, n.last, n.nonce, n.level,
+			n.reportedIndex, n.reportedSum, n.parts.command, n.parts.data)
+	}
+	for _, id := range sortedKeys(m.conns) {
+		c := m.conns[id]
+		p("conn %x node %d %d local %d %v nonce %x attempt %d sole %v", id, c.node, c.epoch, c.local, c.client.key, c.nonce, c.attempt, c.sole)
+		for _, n := range sortedKeys(c.links) {
+			p("  link %d %x", n, c.links[n].id)
+		}
+		for _, n := range sortedKeys(c.senders) {
+			p("  sender %d stream %x", n, c.senders[n].stream.id)
+		}
+		for _, s := range c.sessions {
+			p("  session %s", s.id)
+		}
+	}
+	m.dumpSessions(p)
+	m.dumpQueues(p)
+	p("grace %d retain %d", m.grace.next(), m.retain.next())
+	for _, l := range m.ending {
+		p("ending %x", l.id)
+	}
+	for _, q := range m.working {
+		p("working %x", q.inc)
+	}
+	touched := slices.Clone(m.touched)
+	slices.SortFunc(touched, func(a, b *queue) int { return compare(a.inc, b.inc) })
+	for _, q := range touched {
+		p("touched %x", q.inc)
+	}
+	return b.String()
+}
+
+func (m *Machine) dumpSessions(p func(string, ...any)) {
+	var clients []string
+	for k, c := range m.clients {
+		line := fmt.Sprintf("client %v sessions %d conns", k, len(c.sessions))
+		for _, x := range c.conns {
+			line += fmt.Sprintf(" %x", x.id)
+		}
+		for _, s := range c.grace {
+			line += " grace " + s.id.String()
+		}
+		clients = append(clients, line)
+	}
+	slices.Sort(clients)
+	p("%s", strings.Join(clients, "\n"))
+	all := make([]*session, 0)
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, compareSessions)
+	for _, s := range all {
+		conn := "none"
+		if s.conn != nil {
+			conn = fmt.Sprintf("%x", s.conn.id)
+		}
+		p("session %s %s conn %s rollback %v token %v ended %v grace %d retain %d through %d unknown %v last %d", s.id, s.principal,
+			conn, s.rollback, s.token, s.ended, s.graceUntil, s.retainUntil, s.through, s.unknown, s.last)
+		for _, r := range s.outcomes {
+			p("  outcome %d %v %q %d", r.number, r.outcome, s.reasonOf(r), r.civil)
+		}
+		for _, name := range sortedKeys(s.links) {
+			p("  link %q %x", name, s.links[name].id)
+		}
+		for _, name := range sortedKeys(s.streams) {
+			st := s.streams[name]
+			p("  stream %q %x last %d", name, st.id, st.last)
+			for _, r := range st.refused {
+				p("    refused %d %+v", r.number, *r.refusal)
+			}
+		}
+		for _, name := range sortedKeys(s.results) {
+			r := s.results[name]
+			var lines []string
+			for k, v := range r.states {
+				lines = append(lines, fmt.Sprintf("    %x %08d %d: %d", k.inc, k.message, k.attempt, v))
+			}
+			slices.Sort(lines)
+			p("  results %q %x\n%s", name, r.id, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+func (m *Machine) dumpQueues(p func(string, ...any)) {
+	for _, inc := range sortedKeys(m.byInc) {
+		q := m.byInc[inc]
+		s := &q.sub
+		p("queue %x %q next %d depth %d bytes %d dying %v dead %v named %v", inc, q.name, q.next, q.depth, q.bytes, q.dying, q.dead, m.byName[q.name] == q)
+		p("  cursor %d turn %x gen %d purge %d %d inflight %d returning %d", s.cursor, s.turn, s.purgeGen, s.purgeFrom, s.purgeTo, s.inFlight, s.returning)
+		if q.dying {
+			s = &subscription{}
+		}
+		p("  returned %v picky %v doomed %v", sorted(s.returned), s.picky, sorted(s.doomed))
+		for _, l := range s.links {
+			p("  living %x", l.id)
+		}
+		for _, l := range s.ready {
+			p("  ready %x", l.id)
+		}
+		if q.dying {
+			continue
+		}
+		for seq := uint64(1); seq < q.next; seq++ {
+			if mi := m.find(q, seq); mi != 0 {
+				m.dumpMessage(p, mi)
+			}
+		}
+	}
+	for _, id := range sortedKeys(m.linkByID) {
+		l := m.linkByID[id]
+		conn, session := "none", "none"
+		if l.conn != nil {
+			conn = fmt.Sprintf("%x", l.conn.id)
+		}
+		if l.session != nil {
+			session = l.session.id.String()
+		}
+		p("link %x queue %x conn %s number %d session %s name %q presettled %v ended %v lost %d ending %d charged %v allow %d %d handed %d held %d",
+			id, l.queue.inc, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.held)
+		for di := l.first; di != 0; di = m.deliveries.at(di).next {
+			p("  holds %d", m.messages.at(m.deliveries.at(di).message).seq)
+		}
+	}
+}
+
+func (m *Machine) dumpMessage(p func(string, ...any), mi uint32) {
+	c := m.messages.at(mi)
+	p("  message %d size %d flags %x overlay %x moved %v", c.seq, c.size&sizeMask, c.size&^sizeMask, m.overlays[mi], m.moved[mi])
+	if c.delivery == 0 {
+		return
+	}
+	d := m.deliveries.at(c.delivery)
+	var link uint64
+	if d.link != 0 {
+		link = m.links[d.link].id
+	}
+	p("    delivery link %x order %d attempt %d count %d failures %d gen %d seen %v excluded %v", link, d.order, d.attempt, d.count,
+		d.failures, d.gen, d.flags&deliverySeen != 0, m.excluded[c.delivery])
+}
+
+func sorted(h seqHeap) []uint64 {
+	all := slices.Clone([]uint64(h))
+	slices.Sort(all)
+	return all
+}
+
+// verify checks the machine's own invariants: each message in exactly one place, lists
+// and heaps consistent, counts right.
+func (m *Machine) verify() error {
+	total := 0
+	for _, inc := range sortedKeys(m.byInc) {
+		q := m.byInc[inc]
+		if m.queues[q.slot] != q {
+			return fmt.Errorf("queue %x isn't in its slot", inc)
+		}
+		n, err := m.verifyQueue(q)
+		if err != nil {
+			return fmt.Errorf("queue %x %q: %w", inc, q.name, err)
+		}
+		total += n
+	}
+	if live := m.messages.live(); live != total {
+		return fmt.Errorf("%d messages in the slab, %d in queues", live, total)
+	}
+	used := 0
+	for i := range m.overlays {
+		if m.messages.at(i).size&flagOverlay == 0 {
+			return fmt.Errorf("overlay of message %d without its flag", i)
+		}
+	}
+	for i := uint32(1); i <= m.chunks.used; i++ {
+		used += int(m.chunks.at(i).used)
+	}
+	if used != total {
+		return fmt.Errorf("%d messages in chunks, %d in queues", used, total)
+	}
+	for _, id := range sortedKeys(m.linkByID) {
+		l := m.linkByID[id]
+		if m.links[l.slot] != l || l.gone {
+			return fmt.Errorf("link %x isn't in its slot", id)
+		}
+		if l.conn != nil && l.conn.links[l.number] != l {
+			return fmt.Errorf("link %x isn't its connection's number %d", id, l.number)
+		}
+		if l.ready() != slices.Contains(l.queue.sub.ready, l) {
+			return fmt.Errorf("link %x: ready is %v", id, l.ready())
+		}
+		if living := !l.ended && l.ending == 0; living != slices.Contains(l.queue.sub.links, l) {
+			return fmt.Errorf("link %x: living is %v", id, living)
+		}
+		if l.conn == nil && l.ending == 0 && (l.session == nil || l.session.links[l.name] != l) {
+			return fmt.Errorf("link %x: nobody can reach it", id)
+		}
+	}
+	for _, s := range m.sessions {
+		if s.conn == nil != (s.retainUntil != 0) {
+			return fmt.Errorf("session %s: connection %v, retained until %d", s.id, s.conn != nil, s.retainUntil)
+		}
+		for name, l := range s.links {
+			if m.linkByID[l.id] != l || l.session != s || l.name != name {
+				return fmt.Errorf("session %s: link %q is somebody else's", s.id, name)
+			}
+		}
+	}
+	return nil
+}
+
+// verifyQueue returns how many messages q has.
+func (m *Machine) verifyQueue(q *queue) (total int, err error) {
+	s := &q.sub
+	places := make(map[uint64]int)
+	for _, seq := range s.returned {
+		places[seq]++
+	}
+	for _, seq := range s.picky {
+		places[seq]++
+	}
+	for _, seq := range s.doomed {
+		places[seq]++
+	}
+	var inFlight, bytes, held uint64
+	for seq := uint64(1); seq < q.next; seq++ {
+		mi := m.find(q, seq)
+		if mi == 0 {
+			if places[seq] != 0 {
+				return 0, fmt.Errorf("message %d waits and isn't there", seq)
+			}
+			if seq >= s.cursor && !q.dying {
+				return 0, fmt.Errorf("message %d behind the cursor isn't there", seq)
+			}
+			continue
+		}
+		total++
+		p := m.messages.at(mi)
+		bytes += uint64(p.size & sizeMask)
+		if p.fresh != 0 || p.seq != seq || p.queue != q.slot {
+			return 0, fmt.Errorf("message %d: %+v", seq, *p)
+		}
+		if q.dying {
+			continue
+		}
+		if p.delivery == 0 {
+			inPurge := seq >= s.purgeFrom && seq < s.purgeTo
+			if seq < s.cursor && !inPurge {
+				return 0, fmt.Errorf("message %d before the cursor is in no place", seq)
+			}
+			continue
+		}
+		d := m.deliveries.at(p.delivery)
+		if d.message != mi || d.flags&(deliveryGone|deliveryDirty|deliveryMarked) != 0 || seq >= s.cursor {
+			return 0, fmt.Errorf("message %d: delivery %+v", seq, *d)
+		}
+		if d.link != 0 {
+			places[seq]++
+			inFlight++
+		}
+		if places[seq] != 1 {
+			return 0, fmt.Errorf("message %d is in %d places", seq, places[seq])
+		}
+	}
+	if uint64(total) != q.depth || bytes != q.bytes {
+		return 0, fmt.Errorf("%d messages of %d bytes, depth says %d of %d", total, bytes, q.depth, q.bytes)
+	}
+	if q.dying {
+		return total, nil
+	}
+	for _, l := range m.links {
+		if l == nil || l.queue != q {
+			continue
+		}
+		n := uint32(0)
+		for di, before := l.first, uint32(0); di != 0; di, before = m.deliveries.at(di).next, di {
+			d := m.deliveries.at(di)
+			if d.prev != before || d.link != l.slot {
+				return 0, fmt.Errorf("link %x: its list is broken", l.id)
+			}
+			n++
+		}
+		if n != l.held {
+			return 0, fmt.Errorf("link %x holds %d, says %d", l.id, n, l.held)
+		}
+		held += uint64(n)
+	}
+	if inFlight != s.inFlight || held != inFlight {
+		return 0, fmt.Errorf("%d in flight, %d held, it says %d", inFlight, held, s.inFlight)
+	}
+	return total, nil
+}

@@ -1,0 +1,123 @@
+package state
+
+// The values of stored records; load.go reads them back. docs/format/state.md draws
+// them.
+
+func (n *node) encode(dst []byte) []byte {
+	dst = putUint(dst, uint64(n.epoch))
+	dst = putUint(dst, n.last)
+	dst = append(dst, n.nonce[:]...)
+	dst = putUint(dst, uint64(n.level))
+	dst = putUint(dst, n.reportedIndex)
+	return putUint(dst, n.reportedSum)
+}
+
+func (c *conn) encode(dst []byte) []byte {
+	dst = putUint(dst, uint64(c.node))
+	dst = putUint(dst, uint64(c.epoch))
+	dst = putUint(dst, c.local)
+	dst = putString(dst, c.client.key.principal)
+	dst = putString(dst, c.client.key.container)
+	dst = append(dst, c.nonce[:]...)
+	dst = putUint(dst, uint64(c.attempt))
+	return putBools(dst, c.sole)
+}
+
+func (s *session) encode(dst []byte) []byte {
+	dst = putBools(dst, s.rollback, s.token, s.ended)
+	dst = putString(dst, s.principal)
+	if s.token {
+		return dst
+	}
+	dst = putString(dst, s.client.key.container)
+	dst = append(dst, s.process[:]...)
+	dst = append(dst, s.open[:]...)
+	var conn uint64
+	if s.conn != nil {
+		conn = uint64(s.conn.id)
+	}
+	dst = putUint(dst, conn)
+	return putInt(dst, s.graceUntil)
+}
+
+func (s *session) encodeProgress(dst []byte) []byte {
+	dst = putInt(dst, s.retainUntil)
+	dst = putUint(dst, s.last)
+	dst = putUint(dst, s.through)
+	dst = putUint(dst, uint64(len(s.unknown)))
+	var before uint64
+	for _, n := range s.unknown {
+		dst = putUint(dst, n-before)
+		before = n
+	}
+	return dst
+}
+
+func (s *stream) encode(dst []byte) []byte {
+	dst = append(dst, s.session.id[:]...)
+	dst = putUint(dst, s.last)
+	return putString(dst, s.name)
+}
+
+func (s *sender) encode(dst []byte) []byte { return putUint(dst, s.stream.id) }
+
+func (r *results) encode(dst []byte) []byte {
+	return putString(append(dst, r.session.id[:]...), r.name)
+}
+
+func (q *queue) encode(dst []byte) []byte {
+	return putString(putBools(dst, q.dying), q.name)
+}
+
+func (q *queue) encodePlace(dst []byte) []byte {
+	dst = putUint(dst, q.next)
+	dst = putUint(dst, q.sub.cursor)
+	dst = putUint(dst, q.sub.turn)
+	dst = putUint(dst, uint64(q.sub.purgeGen))
+	dst = putUint(dst, q.sub.purgeFrom)
+	return putUint(dst, q.sub.purgeTo)
+}
+
+func (l *link) encode(dst []byte) []byte {
+	dst = putUint(dst, uint64(l.queue.inc))
+	var conn uint64
+	if l.conn != nil {
+		conn = uint64(l.conn.id)
+	}
+	dst = putUint(dst, conn)
+	dst = putUint(dst, uint64(l.number))
+	named := l.session != nil && l.session.links[l.name] == l
+	dst = putBools(dst, l.presettled, l.ended, l.charged, l.session != nil, named)
+	dst = append(dst, byte(l.lost), byte(l.ending))
+	if l.session != nil {
+		dst = append(dst, l.session.id[:]...)
+	}
+	return putString(dst, l.name)
+}
+
+func (l *link) encodeAllowance(dst []byte) []byte {
+	dst = putUint(dst, uint64(l.messages))
+	dst = putUint(dst, l.bytes)
+	return putUint(dst, l.handed)
+}
+
+func (m *Machine) encodeDelivery(dst []byte, di uint32) []byte {
+	d := m.deliveries.at(di)
+	var link uint64
+	if d.link != 0 {
+		link = m.links[d.link].id
+	}
+	dst = putUint(dst, link)
+	dst = putUint(dst, d.order)
+	dst = putUint(dst, uint64(d.attempt))
+	dst = putUint(dst, uint64(d.count))
+	dst = putUint(dst, uint64(d.failures))
+	dst = putUint(dst, uint64(d.gen))
+	dst = putBools(dst, d.flags&deliverySeen != 0)
+	e := m.excluded[di]
+	dst = putUint(dst, uint64(e.n))
+	for _, id := range e.link[:e.n] {
+		dst = putUint(dst, id)
+	}
+	return dst
+}

@@ -1,0 +1,177 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// The bound of an entry's work [4.2], and what is always left for jobs and hand-outs
+// behind an entry full of commands.
+const (
+	maxSteps   = 10_000
+	leastSteps = 1_000
+)
+
+// handOutAll ends an entry: queues that may have something to hand out do, in order
+// of incarnation, beginning where the last entry ran out of steps. What is left waits
+// for the next entry.
+func (m *Machine) handOutAll(budget int) {
+	all := m.touched
+	slices.SortFunc(all, func(a, b *queue) int { return compare(a.inc, b.inc) })
+	first := 0
+	for first < len(all) && uint64(all[first].inc) < m.handTurn {
+		first++
+	}
+	m.handTurn = 0
+	left := all[:0]
+	order := append(append(make([]*queue, 0, len(all)), all[first:]...), all[:first]...)
+	for _, q := range order {
+		used := 0
+		if budget > 0 {
+			used = m.handOut(q, budget)
+			budget -= used
+		}
+		q.touched = false
+		if budget <= 0 && m.canHandOut(q) {
+			if m.handTurn == 0 {
+				m.handTurn = uint64(q.inc)
+				if used > 0 { // it had its turn
+					m.handTurn++
+				}
+			}
+			q.touched = true
+			left = append(left, q)
+		}
+	}
+	clear(all[len(left):])
+	m.touched = left
+}
+
+func compare[T command.Incarnation | uint64](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// canHandOut reports whether a link and a message for it are there.
+func (m *Machine) canHandOut(q *queue) bool {
+	if q.dying || q.sub.returning > 0 {
+		return false
+	}
+	for _, l := range q.sub.ready {
+		if _, ok := m.nextFor(q, l); ok {
+			return true
+		}
+		if len(q.sub.picky) == 0 {
+			return false
+		}
+	}
+	return false
+}
+
+// nextFor is the number of the message that l would get next: the lowest that waits
+// and doesn't exclude it.
+func (m *Machine) nextFor(q *queue, l *link) (seq uint64, ok bool) {
+	s := &q.sub
+	if seq, ok = s.returned.top(); !ok && s.cursor < q.next {
+		seq, ok = s.cursor, true
+	}
+	for _, p := range s.picky {
+		if ok && p > seq {
+			break
+		}
+		if e := m.excluded[m.messages.at(m.find(q, p)).delivery]; !e.has(l.id) {
+			return p, true
+		}
+	}
+	return seq, ok
+}
+
+// handOut gives waiting messages to the links with an allowance, in turn, and returns
+// the steps that it took, at most budget.
+func (m *Machine) handOut(q *queue, budget int) (used int) {
+	s := &q.sub
+	if q.dying || s.returning > 0 || len(s.ready) == 0 {
+		return 0
+	}
+	at, _ := slices.BinarySearchFunc(s.ready, s.turn+1, func(l *link, id uint64) int { return compare(l.id, id) })
+	tried := 0
+	for used < budget && len(s.ready) > 0 && tried < len(s.ready) {
+		if at >= len(s.ready) {
+			at = 0
+		}
+		l := s.ready[at]
+		seq, ok := m.nextFor(q, l)
+		if !ok {
+			if len(s.picky) == 0 {
+				break
+			}
+			at++
+			tried++
+			continue
+		}
+		tried = 0
+		used++
+		m.handTo(q, l, seq)
+		s.turn = l.id
+		if l.messages == 0 || l.bytes == 0 {
+			s.ready = slices.Delete(s.ready, at, at+1)
+		} else {
+			at++
+		}
+	}
+	if used > 0 {
+		m.markPlace(q)
+	}
+	return used
+}
+
+// handTo hands message seq to l.
+func (m *Machine) handTo(q *queue, l *link, seq uint64) {
+	s := &q.sub
+	mi := m.find(q, seq)
+	if mi == 0 {
+		panic("state: a waiting message isn't there")
+	}
+	switch top, ok := s.returned.top(); {
+	case ok && top == seq:
+		s.returned.pop()
+	case seq == s.cursor:
+		s.cursor++
+	default:
+		at, found := slices.BinarySearch(s.picky, seq)
+		if !found {
+			panic("state: a message is handed out that doesn't wait")
+		}
+		s.picky = slices.Delete(s.picky, at, at+1)
+	}
+	di := m.hold(q, l, mi)
+	l.messages--
+	l.bytes -= min(l.bytes, uint64(m.messages.at(mi).size&sizeMask))
+	m.markAllowance(l)
+	m.deliver(q, l, di)
+}
+
+// deliver tells l's home of a delivery that l holds.
+func (m *Machine) deliver(q *queue, l *link, di uint32) {
+	d := m.deliveries.at(di)
+	p := m.messages.at(d.message)
+	e := m.tell(l.conn, command.EffectDeliver)
+	e.Link = l.number
+	e.Ref = command.DeliveryRef{Message: p.seq, Attempt: d.attempt}
+	e.Count = d.count
+	e.FirstAcquirer = d.flags&deliverySeen == 0
+	e.Incarnation = q.inc
+	e.Size = p.size & sizeMask
+	if p.size&flagOverlay != 0 {
+		e.Overlay = m.overlays[d.message]
+	}
+	if p.fresh != 0 {
+		e.Payload = m.dirty.created[p.fresh-1].payload
+	}
+}

@@ -1,0 +1,418 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// loader builds a machine from its keys, which come in an order in which what others
+// refer to is there.
+type loader struct {
+	*Machine
+	queue *queue // of the last message or delivery key
+}
+
+// Load rebuilds a machine from its keys, which next yields in ascending order (all
+// keys with the group's prefix; bodies may be left out: they are never read here,
+// see BodyRange). Key and value are borrowed until the following call. Errors wrap
+// ErrState.
+func Load(group uint16, next func() (key, value []byte, ok bool)) (*Machine, error) {
+	ld := &loader{Machine: New(group)}
+	for key, value, ok := next(); ok; key, value, ok = next() {
+		if len(key) < 3 || uint16(key[0])<<8|uint16(key[1]) != group {
+			return nil, fmt.Errorf("%w: key %x isn't of group %d", ErrState, key, group)
+		}
+		k, v := fields{b: key[3:]}, fields{b: value}
+		if err := ld.record(key[2], &k, &v); err != nil {
+			return nil, fmt.Errorf("key %x: %w", key, err)
+		}
+		if k.err != nil || v.err != nil {
+			return nil, fmt.Errorf("%w: the record under key %x is malformed", ErrState, key)
+		}
+	}
+	ld.complete()
+	return ld.Machine, nil
+}
+
+func missing(what string) error {
+	return fmt.Errorf("%w: %s that it refers to isn't there", ErrState, what)
+}
+
+func (m *loader) record(kind byte, k, v *fields) error {
+	switch kind {
+	case keyClock:
+		m.clock(v)
+	case keyCluster:
+		m.cluster, m.founded = v.id16(), true
+		m.history = uint16(v.uint())
+	case keyNode:
+		n := &node{object: object{stored: true}, id: command.NodeID(k.be64()), epoch: command.Epoch(v.uint()), last: v.uint(),
+			nonce: v.id16(), level: uint32(v.uint()), reportedIndex: v.uint(), reportedSum: v.uint()}
+		m.nodes[n.id] = n
+	case keyPart:
+		return m.part(k, v)
+	case keyConn:
+		m.conn(k, v)
+	case keySession:
+		return m.session(k, v)
+	case keyProgress, keyOutcome:
+		return m.ofSession(kind, k, v)
+	case keyStream, keyRefusal, keySender:
+		return m.stream(kind, k, v)
+	case keyResults, keyResult:
+		return m.result(kind, k, v)
+	case keyQueue, keyPlace:
+		return m.queueRecord(kind, k, v)
+	case keyLink, keyAllowance:
+		return m.link(kind, k, v)
+	case keyMessage, keyOverlay, keyMoved:
+		return m.message(kind, k, v)
+	case keyDelivery:
+		return m.delivery(k, v)
+	case keyBody:
+	default:
+		return fmt.Errorf("%w: key kind %#x: written by a newer version", ErrState, kind)
+	}
+	return nil
+}
+
+func (m *loader) clock(v *fields) {
+	m.civil, m.running, m.handTurn = v.int(), v.int(), v.uint()
+	c := &m.counters
+	for _, n := range [...]*uint64{&c.LostPresettled, &c.DeadLettered, &c.Committed, &c.RolledBack, &c.Expired} {
+		*n = v.uint()
+	}
+	m.digest = v.be64()
+}
+
+func (m *loader) part(k, v *fields) error {
+	n := m.nodes[command.NodeID(k.be64())]
+	if n == nil {
+		return missing("the node")
+	}
+	p := &n.parts
+	p.command = k.be64()
+	if k.be64() != uint64(len(p.data)) {
+		return fmt.Errorf("%w: a piece of a large command is missing", ErrState)
+	}
+	p.data = append(p.data, v.b...)
+	p.flushed, p.stored = uint64(len(p.data)), true
+	return nil
+}
+
+func (m *loader) conn(k, v *fields) {
+	c := &conn{object: object{stored: true}, id: command.ConnID(k.be64()), node: command.NodeID(v.uint()),
+		epoch: command.Epoch(v.uint()), local: v.uint()}
+	c.client = m.client(clientKey{v.string(), v.string()})
+	c.nonce = v.id16()
+	c.attempt = uint32(v.uint())
+	c.sole = v.byte()&1 != 0
+	m.addConn(c)
+}
+
+func (m *loader) session(k, v *fields) error {
+	s := &session{object: object{stored: true}, id: k.session()}
+	flags := v.byte()
+	s.rollback, s.token, s.ended = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	s.principal = v.string()
+	if !s.token {
+		s.client = m.client(clientKey{s.principal, v.string()})
+		s.process, s.open = v.id16(), v.id16()
+		if id := command.ConnID(v.uint()); id != 0 {
+			if s.conn = m.conns[id]; s.conn == nil {
+				return missing("the connection")
+			}
+			s.conn.sessions = append(s.conn.sessions, s) // ids rise
+		}
+		until := v.int()
+		m.addSession(s)
+		m.setGrace(s, until)
+		return nil
+	}
+	m.addSession(s)
+	return nil
+}
+
+func (m *loader) ofSession(kind byte, k, v *fields) error {
+	s := m.sessions[k.session()]
+	if s == nil {
+		return missing("the session")
+	}
+	if kind == keyProgress {
+		s.progress.stored = true
+		m.setRetain(s, v.int())
+		s.last, s.through = v.uint(), v.uint()
+		var n uint64
+		for range min(v.uint(), command.MaxUnknown) {
+			n += v.uint()
+			s.unknown = append(s.unknown, n)
+		}
+		return nil
+	}
+	r := outcomeRecord{number: k.be64(), outcome: command.TxOutcome(v.byte()), reason: v.byte(), civil: v.int(), stored: true}
+	switch {
+	case r.reason == reasonOther:
+		if s.reasons == nil {
+			s.reasons = make(map[uint64]string)
+		}
+		s.reasons[r.number] = v.string()
+	case int(r.reason) > len(reasonCodes):
+		return fmt.Errorf("%w: reason code %d: written by a newer version", ErrState, r.reason)
+	}
+	s.outcomes = append(s.outcomes, r)
+	return nil
+}
+
+func (m *loader) stream(kind byte, k, v *fields) error {
+	switch id := k.be64(); kind {
+	case keyStream:
+		s := m.sessions[v.session()]
+		if s == nil {
+			return missing("the session")
+		}
+		st := &stream{object: object{stored: true}, id: id, session: s, last: v.uint(), name: v.string()}
+		s.streams[st.name], m.streams[id] = st, st
+	case keyRefusal:
+		st := m.streams[id]
+		if st == nil {
+			return missing("the sender link")
+		}
+		r := refusedSend{number: k.be64(), refusal: &command.Refusal{Condition: v.string(), Description: v.string()}, stored: true}
+		st.refused = append(st.refused, r)
+	case keySender:
+		c, st := m.conns[command.ConnID(id)], m.streams[v.uint()]
+		if c == nil || st == nil {
+			return missing("the connection or sender link")
+		}
+		s := &sender{object: object{stored: true}, conn: c, number: k.be32(), stream: st}
+		c.senders[s.number] = s
+	}
+	return nil
+}
+
+func (m *loader) result(kind byte, k, v *fields) error {
+	id := k.be64()
+	if kind == keyResults {
+		s := m.sessions[v.session()]
+		if s == nil {
+			return missing("the session")
+		}
+		r := &results{object: object{stored: true}, id: id, session: s, name: v.string(),
+			states: make(map[resultKey]command.UnsettledState)}
+		s.results[r.name], m.results[id] = r, r
+		return nil
+	}
+	r := m.results[id]
+	if r == nil {
+		return missing("the link's list of results")
+	}
+	r.states[resultKey{command.Incarnation(k.be64()), k.be64(), k.be32()}] = command.UnsettledState(v.byte())
+	return nil
+}
+
+func (m *loader) queueRecord(kind byte, k, v *fields) error {
+	inc := command.Incarnation(k.be64())
+	if kind == keyQueue {
+		q := &queue{object: object{stored: true}, inc: inc, dying: v.byte()&1 != 0, name: v.string()}
+		m.placeQueue(q)
+		if !q.dying {
+			m.byName[q.name] = q
+		}
+		return nil
+	}
+	q := m.byInc[inc]
+	if q == nil {
+		return missing("the queue")
+	}
+	q.place.stored = true
+	s := &q.sub
+	q.next, s.cursor, s.turn, s.purgeGen = v.uint(), v.uint(), v.uint(), uint32(v.uint())
+	s.purgeFrom, s.purgeTo = v.uint(), v.uint()
+	return nil
+}
+
+func (m *loader) link(kind byte, k, v *fields) error {
+	id := k.be64()
+	if kind == keyAllowance {
+		l := m.linkByID[id]
+		if l == nil {
+			return missing("the link")
+		}
+		l.allow.stored = true
+		l.messages, l.bytes, l.handed = uint32(v.uint()), v.uint(), v.uint()
+		return nil
+	}
+	l := &link{object: object{stored: true}, id: id, queue: m.byInc[command.Incarnation(v.uint())]}
+	if l.queue == nil {
+		return missing("the queue")
+	}
+	conn := command.ConnID(v.uint())
+	l.number = uint32(v.uint())
+	flags := v.byte()
+	l.presettled, l.ended, l.charged = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	l.lost, l.ending = endRule(v.byte()), endRule(v.byte())
+	if conn != 0 {
+		if l.conn = m.conns[conn]; l.conn == nil {
+			return missing("the connection")
+		}
+	}
+	if flags&8 != 0 {
+		if l.session = m.sessions[v.session()]; l.session == nil {
+			return missing("the session")
+		}
+	}
+	l.name = v.string()
+	m.addLink(l)
+	if flags&16 != 0 {
+		l.session.links[l.name] = l
+	}
+	return nil
+}
+
+// of is the queue of a message's key.
+func (m *loader) of(k *fields) *queue {
+	inc := command.Incarnation(k.be64())
+	if m.queue == nil || m.queue.inc != inc {
+		m.queue = m.byInc[inc]
+	}
+	return m.queue
+}
+
+func (m *loader) message(kind byte, k, v *fields) error {
+	q := m.of(k)
+	if q == nil {
+		return missing("the queue")
+	}
+	seq := k.be64()
+	if kind == keyMessage {
+		m.putMessage(q, seq, uint32(v.uint()))
+		return nil
+	}
+	mi := m.find(q, seq)
+	if mi == 0 {
+		return missing("the message")
+	}
+	if kind == keyOverlay {
+		m.messages.at(mi).size |= flagOverlay
+		m.overlays[mi] = slices.Clone(v.b)
+	} else {
+		m.messages.at(mi).size |= flagMoved
+		m.moved[mi] = origin{command.Incarnation(v.be64()), v.be64()}
+	}
+	return nil
+}
+
+func (m *loader) delivery(k, v *fields) error {
+	q := m.of(k)
+	if q == nil {
+		return missing("the queue")
+	}
+	k.be32()
+	mi := m.find(q, k.be64())
+	if mi == 0 {
+		return missing("the message")
+	}
+	di := m.deliveries.alloc()
+	d := m.deliveries.at(di)
+	m.messages.at(mi).delivery = di
+	id := v.uint()
+	link := m.linkByID[id]
+	if id != 0 && link == nil && !q.dying {
+		return missing("the link")
+	}
+	*d = delivery{message: mi, order: v.uint(), attempt: uint32(v.uint()), count: uint32(v.uint()), failures: uint32(v.uint()),
+		gen: uint32(v.uint()), flags: v.byte()&1*deliverySeen | deliveryStored}
+	var e exclusions
+	e.n = uint32(min(v.uint(), maxExcluded))
+	for i := range e.n {
+		e.link[i] = v.uint()
+	}
+	if e.n > 0 && (link != nil || d.gen == q.sub.purgeGen) {
+		m.excluded[di] = e
+	}
+	switch {
+	case q.dying:
+	case link != nil:
+		m.chain(link, di)
+		q.sub.inFlight++
+	default:
+		m.waits(q, di)
+	}
+	return nil
+}
+
+// waits puts a given-back delivery where it was.
+func (m *loader) waits(q *queue, di uint32) {
+	s := &q.sub
+	d := m.deliveries.at(di)
+	seq := m.messages.at(d.message).seq
+	if d.gen != s.purgeGen {
+		s.doomed.push(seq)
+		return
+	}
+	if _, ok := m.excluded[di]; ok {
+		s.picky = append(s.picky, seq) // keys rise
+		return
+	}
+	s.returned.push(seq)
+}
+
+// complete rebuilds what is derived, once all keys are there.
+func (m *loader) complete() {
+	for _, l := range m.links {
+		if l == nil {
+			continue
+		}
+		m.sortDeliveries(l)
+		if l.ready() {
+			insertLink(&l.queue.sub.ready, l)
+		}
+		if l.ending != 0 {
+			l.queue.sub.returning++
+			insertLink(&m.ending, l)
+		}
+	}
+	for _, q := range m.queues {
+		if q == nil {
+			continue
+		}
+		m.touch(q)
+		if q.dying || q.sub.purgeFrom < q.sub.purgeTo || len(q.sub.doomed) > 0 {
+			m.work(q)
+		}
+	}
+	left := m.touched[:0]
+	for _, q := range m.touched {
+		if q.touched = m.canHandOut(q); q.touched {
+			left = append(left, q)
+		}
+	}
+	m.touched = left
+	m.forgetMarks()
+}
+
+// sortDeliveries brings a link's list into the order of hand-out.
+func (m *loader) sortDeliveries(l *link) {
+	list := make([]uint32, 0, l.held)
+	for di := l.first; di != 0; di = m.deliveries.at(di).next {
+		list = append(list, di)
+	}
+	slices.SortFunc(list, func(a, b uint32) int { return compare(m.deliveries.at(a).order, m.deliveries.at(b).order) })
+	l.first, l.last, l.held = 0, 0, 0
+	for _, di := range list {
+		m.chain(l, di)
+	}
+}
+
+// forgetMarks undoes what loading has marked as to be written.
+func (m *loader) forgetMarks() {
+	for _, s := range m.dirty.sessions {
+		s.marked = false
+	}
+	for _, s := range m.dirty.progress {
+		s.progress.marked = false
+	}
+	m.dirty = dirty{}
+}

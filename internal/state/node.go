@@ -1,0 +1,134 @@
+package state
+
+import (
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// node is a member that has spoken at least once.
+type node struct {
+	object
+	id    command.NodeID
+	epoch command.Epoch // 0: none now
+	last  uint64        // number of its last record applied, in this epoch
+	nonce [16]byte      // of its last NodeUp
+	level uint32
+	// reported is the node's last digest [7.2].
+	reportedIndex, reportedSum uint64
+
+	parts parts
+}
+
+// checkSystem is for commands of the leader's own records.
+func (m *Machine) checkSystem(c command.Command) verdict {
+	switch c := c.(type) {
+	case *command.NodeUp:
+		// A repeat of an epoch that has ended does nothing: the node asks anew, with another
+		// nonce [1.2].
+		if n := m.nodes[c.Node]; c.Node == 0 || n != nil && n.nonce == c.Nonce && n.epoch == 0 {
+			return ignore
+		}
+	case *command.NodeDown:
+		if n := m.nodes[c.Node]; n == nil || n.epoch == 0 || n.epoch != c.Epoch {
+			return ignore
+		}
+	case *command.ClusterInit:
+		if m.founded {
+			return ignore
+		}
+	case *command.Digest:
+		if m.nodes[c.Node] == nil {
+			return ignore
+		}
+	case *command.Tick:
+	default:
+		return ignore
+	}
+	return act
+}
+
+func (m *Machine) changeSystem(c command.Command) {
+	switch c := c.(type) {
+	case *command.NodeUp:
+		m.nodeUp(c)
+	case *command.NodeDown:
+		n := m.nodes[c.Node]
+		m.endEpoch(n)
+		m.effects = append(m.effects, command.Effect{Kind: command.EffectNodeDown, Node: n.id, Epoch: c.Epoch, Number: uint64(c.Epoch)})
+	case *command.ClusterInit:
+		m.cluster, m.history, m.founded = c.Cluster, c.History, true
+		m.dirty.cluster = true
+	case *command.Digest:
+		m.noteDigest(c)
+	}
+}
+
+// nodeUp begins a node's epoch [1.2]. A repeated nonce gets the same one.
+func (m *Machine) nodeUp(c *command.NodeUp) {
+	n := m.nodes[c.Node]
+	if n == nil {
+		n = &node{id: c.Node}
+		m.nodes[c.Node] = n
+	}
+	if n.epoch == 0 || n.nonce != c.Nonce {
+		m.endEpoch(n)
+		n.epoch, n.last, n.nonce = command.Epoch(m.index), 0, c.Nonce
+	}
+	n.level = c.Level
+	m.markNode(n)
+	m.effects = append(m.effects, command.Effect{Kind: command.EffectNodeUp, Node: n.id, Epoch: n.epoch, Number: uint64(n.epoch), Detail: n.nonce})
+}
+
+// endEpoch ends a node's epoch with all its connections: nobody reports what they had
+// written (C8). Parts end with it [5.2].
+func (m *Machine) endEpoch(n *node) {
+	if n.epoch == 0 {
+		return
+	}
+	for _, id := range sortedKeys(m.conns) {
+		if c := m.conns[id]; c.node == n.id {
+			m.endConn(c, endHomeLost)
+		}
+	}
+	m.dropParts(n)
+	n.epoch, n.last = 0, 0
+	m.markNode(n)
+}
+
+// noteDigest compares the nodes' digests at one index [7.2]: the one that differs from
+// two equal others is told; two that differ, with no third to judge, both are.
+func (m *Machine) noteDigest(c *command.Digest) {
+	n := m.nodes[c.Node]
+	n.reportedIndex, n.reportedSum = c.Index, c.Sum
+	m.markNode(n)
+	var same, other []*node
+	living := 0
+	for _, id := range sortedKeys(m.nodes) {
+		x := m.nodes[id]
+		if x.epoch != 0 {
+			living++
+		}
+		switch {
+		case x.reportedIndex != c.Index:
+		case x.reportedSum == c.Sum:
+			same = append(same, x)
+		default:
+			other = append(other, x)
+		}
+	}
+	switch {
+	case len(other) == 0:
+	case len(same) > len(other):
+		m.tellDiffers(other, c.Index)
+	case len(same) < len(other):
+		m.tellDiffers(same, c.Index)
+	case living <= len(same)+len(other):
+		m.tellDiffers(same, c.Index)
+		m.tellDiffers(other, c.Index)
+	}
+}
+
+func (m *Machine) tellDiffers(nodes []*node, index uint64) {
+	for _, n := range nodes {
+		m.effects = append(m.effects, command.Effect{Kind: command.EffectDigestDiffers, Node: n.id, Epoch: n.epoch, Number: index})
+	}
+}

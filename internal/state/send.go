@@ -1,0 +1,63 @@
+package state
+
+import "github.com/oncemq/oncemq/internal/command"
+
+// maxMessage is the largest message in bytes (contract.md, Defaults).
+const maxMessage = 64 << 20
+
+// target finds where a message goes, or says why it doesn't.
+func (m *Machine) target(inc command.Incarnation, address string, size int) (*queue, *command.Refusal) {
+	if size > maxMessage {
+		return nil, refusal(condTooLarge, "a message of %d bytes; the limit is %d", size, maxMessage)
+	}
+	if inc != 0 {
+		if q := m.byInc[inc]; q != nil && !q.dying {
+			return q, nil
+		}
+		return nil, refusal(condDeleted, "the queue that the link was attached to was deleted; attach again")
+	}
+	if q := m.byName[address]; q != nil {
+		return q, nil
+	}
+	return nil, refusal(condNotFound, "there is no queue %.300q", address)
+}
+
+// checkSend never refuses the command as such where its refusal has to be kept with
+// its number [1.6]: the plan carries it into the change.
+func (m *Machine) checkSend(c *command.Send, p *plan) verdict {
+	if c.Number != 0 {
+		if p.sender == nil {
+			return p.refuse(refusal(condIllegal, "a numbered send on link %d, which isn't a numbered link", c.Link))
+		}
+		if c.Number <= p.sender.stream.last {
+			p.repeat = true
+			return act
+		}
+	}
+	p.queue, p.refusal = m.target(c.Target, c.Address, len(c.Message))
+	if p.refusal != nil && c.Number == 0 {
+		return refuse
+	}
+	return act
+}
+
+func (m *Machine) changeSend(c *command.Send, p *plan) {
+	no := p.refusal
+	switch {
+	case p.repeat:
+		no = p.sender.stream.outcome(c.Number).Refusal
+	case no == nil:
+		m.store(p.queue, c.Message)
+	}
+	if c.Number != 0 && !p.repeat {
+		st := p.sender.stream
+		if no != nil {
+			m.refuseSend(st, c.Number, no)
+		}
+		st.last = c.Number
+		m.markStream(st)
+	}
+	e := m.tell(p.conn, command.EffectSent)
+	e.Link, e.Request, e.Number = c.Link, c.Request, c.Number
+	e.Refusal = no
+}

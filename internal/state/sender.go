@@ -1,0 +1,153 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
+
+// stream is the numbers of one (session, sender link name): the transport's duplicate
+// suppression (C9, [1.6]). It outlives links and connections.
+type stream struct {
+	object
+	id      uint64 // entry index and place of its first opening
+	session *session
+	name    string
+	last    uint64
+	refused []refusedSend // outcomes other than accepted, by number
+}
+
+type refusedSend struct {
+	number  uint64
+	refusal *command.Refusal
+	stored  bool
+}
+
+// maxRefused bounds the kept refusals of a stream; a client holds no more sends
+// unsettled (wire.md).
+const maxRefused = 10_000
+
+// sender is a numbered link of a connection.
+type sender struct {
+	object
+	conn   *conn
+	number uint32
+	stream *stream
+}
+
+func (s *stream) find(number uint64) (int, bool) {
+	return slices.BinarySearchFunc(s.refused, number, func(r refusedSend, n uint64) int { return compare(r.number, n) })
+}
+
+func (m *Machine) checkSenderOpen(c *command.SenderOpen, p *plan) verdict {
+	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != ""); no != nil {
+		return p.refuse(no)
+	}
+	if c.Numbered && p.session == nil {
+		return p.refuse(refusal(condNotAllowed, "a numbered link needs a resumable session"))
+	}
+	return act
+}
+
+func (m *Machine) changeSenderOpen(c *command.SenderOpen, p *plan) {
+	id := command.IndexPlace(m.index, m.place)
+	q := p.queue
+	if q == nil && c.Address != "" {
+		q = m.addQueue(command.Incarnation(id), c.Address)
+	}
+	detail := &command.SenderOpened{}
+	if q != nil {
+		detail.Incarnation = q.inc
+	}
+	if c.Numbered {
+		st := p.session.streams[c.Name]
+		if st == nil {
+			st = &stream{id: id, session: p.session, name: c.Name}
+			m.streams[id] = st
+			p.session.streams[c.Name] = st
+			m.markStream(st)
+		}
+		for _, number := range sortedKeys(p.conn.senders) {
+			if old := p.conn.senders[number]; old.stream == st {
+				m.stolen(p.conn, number)
+				m.dropSender(p.conn, old)
+			}
+		}
+		s := &sender{conn: p.conn, number: c.Link, stream: st}
+		p.conn.senders[c.Link] = s
+		m.markSender(s)
+		detail.LastNumber = st.last
+		for _, n := range c.Held {
+			detail.Held = append(detail.Held, st.outcome(n))
+		}
+	}
+	e := m.tell(p.conn, command.EffectSenderOpened)
+	e.Link, e.Request = c.Link, c.Request
+	e.Detail = detail
+}
+
+// outcome is a number's first outcome, if it has one.
+func (s *stream) outcome(n uint64) command.SendOutcome {
+	o := command.SendOutcome{Number: n}
+	if at, found := s.find(n); found {
+		o.Refusal = s.refused[at].refusal
+	} else {
+		o.Stored = n <= s.last
+	}
+	return o
+}
+
+func (m *Machine) dropSender(c *conn, s *sender) {
+	delete(c.senders, s.number)
+	s.gone = true
+	m.markSender(s)
+}
+
+// dropStream forgets a link's numbers.
+func (m *Machine) dropStream(st *stream) {
+	if c := st.session.conn; c != nil {
+		for _, number := range sortedKeys(c.senders) {
+			if s := c.senders[number]; s.stream == st {
+				m.dropSender(c, s)
+			}
+		}
+	}
+	delete(st.session.streams, st.name)
+	delete(m.streams, st.id)
+	if len(st.refused) > 0 {
+		m.deleteUnder(keyRefusal, st.id)
+	}
+	st.gone = true
+	m.markStream(st)
+	m.steps++
+}
+
+// refuseSend keeps a refusal until the client has settled it.
+func (m *Machine) refuseSend(st *stream, number uint64, no *command.Refusal) {
+	if len(st.refused) >= maxRefused {
+		m.forgetRefusal(st, 0)
+	}
+	at, found := st.find(number)
+	if found {
+		return
+	}
+	st.refused = slices.Insert(st.refused, at, refusedSend{number: number, refusal: no})
+	m.dirty.refusals = append(m.dirty.refusals, refusalAt{st, number})
+}
+
+func (m *Machine) forgetRefusal(st *stream, at int) {
+	if st.refused[at].stored {
+		m.deleteNumbered(keyRefusal, st.id, st.refused[at].number)
+	}
+	st.refused = slices.Delete(st.refused, at, at+1)
+}
+
+func (m *Machine) changeSendForget(c *command.SendForget, p *plan) {
+	st := p.sender.stream
+	for _, n := range c.Numbers {
+		if at, found := st.find(n); found {
+			m.forgetRefusal(st, at)
+			m.steps++
+		}
+	}
+}
