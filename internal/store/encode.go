@@ -21,11 +21,10 @@ func (l *Log) encode(seg *segment, a Append, state HardState, begin bool) {
 	start := len(l.buf)
 	l.buf = append(l.buf, make([]byte, batchHeaderBytes)...)
 	add := func(r record) {
-		var crc [4]byte
+		at := len(l.buf)
 		r.group = a.Group
 		l.buf = appendRecord(l.buf, &r, seg.salt)
-		binary.LittleEndian.PutUint32(crc[:], r.crc)
-		h.sum = crc32.Update(h.sum, castagnoli, crc[:])
+		h.sum = crc32.Update(h.sum, castagnoli, l.buf[at:at+4])
 		h.records++
 	}
 	if begin || before < l.lastIndex() {

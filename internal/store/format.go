@@ -196,15 +196,13 @@ func (r *record) decode(b []byte, salt uint32) int {
 func (h *batchHeader) decodeRecords(body []byte, salt uint32, fn func(r *record, offset int)) bool {
 	var r record
 	var sum uint32
-	var crc [4]byte
 	offset := 0
 	for range h.records {
 		n := r.decode(body[offset:], salt)
 		if n == 0 {
 			return false
 		}
-		binary.LittleEndian.PutUint32(crc[:], r.crc)
-		sum = crc32.Update(sum, castagnoli, crc[:])
+		sum = crc32.Update(sum, castagnoli, body[offset:offset+4])
 		if fn != nil {
 			fn(&r, offset)
 		}

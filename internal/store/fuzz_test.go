@@ -13,21 +13,7 @@ import (
 // large, and give an error that has a name. The checksums are put right first where a batch says it is one, so that the
 // fuzzer gets behind them.
 func FuzzRecord(f *testing.F) {
-	w := writeLog(f)
-	for seq := uint64(1); seq <= 3; seq += 2 {
-		w.edit(f, seq, func(b []byte) []byte {
-			compact := append([]byte(nil), b[:segmentHeaderBytes]...)
-			for _, p := range w.places {
-				if p.seq == seq && p.used < 600 {
-					compact = append(compact, b[p.start:p.start+p.used]...)
-				}
-			}
-			f.Add(compact, true)
-			f.Add(compact[:len(compact)-20], false)
-			return b
-		})
-	}
-	f.Add([]byte{}, false)
+	recordSeeds(f)
 	f.Fuzz(func(t *testing.T, b []byte, mend bool) {
 		if len(b) > 16<<10 {
 			return
@@ -73,6 +59,25 @@ func FuzzRecord(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// recordSeeds adds real segments, without padding.
+func recordSeeds(f *testing.F) {
+	w := writeLog(f)
+	for seq := uint64(1); seq <= 3; seq += 2 {
+		w.edit(f, seq, func(b []byte) []byte {
+			compact := append([]byte(nil), b[:segmentHeaderBytes]...)
+			for _, p := range w.places {
+				if p.seq == seq && p.used < 600 {
+					compact = append(compact, b[p.start:p.start+p.used]...)
+				}
+			}
+			f.Add(compact, true)
+			f.Add(compact[:len(compact)-20], false)
+			return b
+		})
+	}
+	f.Add([]byte{}, false)
 }
 
 // expand lays a segment out in blocks whose padding was left away, for short inputs.

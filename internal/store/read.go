@@ -85,8 +85,9 @@ func (l *Log) Entries(dst []Entry, lo, hi, maxBytes uint64) ([]Entry, error) {
 }
 
 // some appends entries from lo on to dst, from one source: memory, or one read of a segment. done says that maxBytes is
-// reached. Unless any is set, it gives at least one entry.
-func (l *Log) some(dst []Entry, lo, hi, maxBytes uint64, any bool) (out []Entry, done bool, err error) {
+// reached. Unless have is set (dst has one already), it gives
+// at least one entry.
+func (l *Log) some(dst []Entry, lo, hi, maxBytes uint64, have bool) (out []Entry, done bool, err error) {
 	l.mu.RLock()
 	if err := l.bounds(lo, hi); err != nil {
 		l.mu.RUnlock()
@@ -94,7 +95,7 @@ func (l *Log) some(dst []Entry, lo, hi, maxBytes uint64, any bool) (out []Entry,
 	}
 	if len(l.tail) > 0 && l.tail[0].Index <= lo {
 		defer l.mu.RUnlock()
-		dst, done = take(dst, l.tail[lo-l.tail[0].Index:][:hi-lo], maxBytes, any)
+		dst, done = take(dst, l.tail[lo-l.tail[0].Index:][:hi-lo], maxBytes, have)
 		return dst, done, nil
 	}
 	if len(l.tail) > 0 {
@@ -112,7 +113,7 @@ func (l *Log) some(dst []Entry, lo, hi, maxBytes uint64, any bool) (out []Entry,
 	if err != nil {
 		return dst, true, l.readError(part.seg.seq, lo, hi, err)
 	}
-	dst, done = take(dst, got, maxBytes, any)
+	dst, done = take(dst, got, maxBytes, have)
 	return dst, done, nil
 }
 
@@ -138,12 +139,12 @@ func (l *Log) readError(seq, lo, hi uint64, err error) error {
 		ErrCorrupt, lo, l.path(seq), err)
 }
 
-// take appends entries to dst until maxBytes would be passed; the first one anyway unless any is set.
-func take(dst, from []Entry, maxBytes uint64, any bool) (out []Entry, done bool) {
+// take appends entries to dst until maxBytes would be passed; the first one anyway unless have is set.
+func take(dst, from []Entry, maxBytes uint64, have bool) (out []Entry, done bool) {
 	bytes := uint64(0)
 	for i := range from {
 		bytes += uint64(len(from[i].Data))
-		if bytes > maxBytes && (any || i > 0) {
+		if bytes > maxBytes && (have || i > 0) {
 			return dst, true
 		}
 		dst = append(dst, from[i])
