@@ -53,16 +53,22 @@ func (k *consumer) wants() (messages, bytes int) {
 	return max(0, messages), max(0, bytes)
 }
 
+// noteSurplus notes since when the state may hand out, or has handed out, more than the link has credit for.
+func (c *Conn) noteSurplus(k *consumer) {
+	messages, _ := k.wants()
+	switch {
+	case k.allowed <= messages && k.queue.len() <= int(k.link.Credit()):
+		k.surplus = time.Time{}
+	case k.surplus.IsZero():
+		k.surplus = c.now
+		c.wakeBy(c.now.Add(surplusTime))
+	}
+}
+
 // allow tops a link's allowance up at half. A drain tops it up to the whole: it asks for all that there is.
 func (c *Conn) allow(k *consumer) {
 	messages, bytes := k.wants()
-	switch {
-	case k.allowed > messages && k.surplus.IsZero():
-		k.surplus = c.now
-		c.wakeBy(c.now.Add(surplusTime))
-	case k.allowed <= messages:
-		k.surplus = time.Time{}
-	}
+	c.noteSurplus(k)
 	if k.withdrawing || messages == 0 || bytes == 0 || c.holding() {
 		return
 	}
@@ -131,23 +137,15 @@ func (c *Conn) audit() (next time.Time) {
 		if !k.open || k.detached {
 			continue
 		}
-		messages, _ := k.wants()
+		c.noteSurplus(k)
 		switch {
 		case hold && (k.allowed > 0 || k.queue.len() > 0):
 			c.withdraw(k)
-		case hold:
-		case k.surplus.IsZero() && k.queue.len() == 0 || k.withdrawing:
-		case k.allowed > messages || k.queue.len() > int(k.link.Credit()):
-			if k.surplus.IsZero() {
-				k.surplus = c.now
-			}
-			if due := k.surplus.Add(surplusTime); !due.After(c.now) {
-				c.withdraw(k)
-			} else {
-				next = earliest(next, due)
-			}
+		case hold, k.surplus.IsZero(), k.withdrawing:
+		case !k.surplus.Add(surplusTime).After(c.now):
+			c.withdraw(k)
 		default:
-			k.surplus = time.Time{}
+			next = earliest(next, k.surplus.Add(surplusTime))
 		}
 		if k.allowed == 0 || k.drain.on {
 			c.touch(k)

@@ -450,6 +450,9 @@ func (p *pair) send(l *engine.Link, t engine.Transfer) *engine.Delivery {
 func (p *pair) sendText(l *engine.Link, texts ...string) (ds []*engine.Delivery) {
 	p.r.t.Helper()
 	for _, s := range texts {
+		if l.Credit() == 0 {
+			p.r.pump()
+		}
 		ds = append(ds, p.send(l, engine.Transfer{Payload: [][]byte{text(s)}}))
 	}
 	p.r.pump()
