@@ -90,6 +90,7 @@ func (a *asker) start() {
 		a.sender = s.NewSender(addressOutcome, "")
 		a.replies.Attaching.then = a.attached
 		a.sender.Attaching.then = a.attached
+		a.attached()
 	}
 	if s.Opening.done && s.Opening.err != nil {
 		a.fail(s.Opening.err)
@@ -97,6 +98,9 @@ func (a *asker) start() {
 }
 
 func (a *asker) attached() {
+	if a.sender == nil || a.replies == nil {
+		return
+	}
 	for _, err := range []error{a.sender.err, a.replies.err} {
 		if err != nil {
 			a.session.Close()

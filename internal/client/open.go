@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,7 +62,7 @@ func (c *Core) learnAddresses(o *amqp.Open) {
 			continue
 		}
 		addr := net.JoinHostPort(host, strconv.Itoa(port))
-		if !contains(c.addrs, addr) {
+		if !slices.Contains(c.addrs, addr) {
 			c.addrs = append(c.addrs[:len(c.addrs):len(c.addrs)], addr)
 			changed = true
 		}
@@ -69,15 +70,6 @@ func (c *Core) learnAddresses(o *amqp.Open) {
 	if changed {
 		c.emit(Event{Kind: AddressesChanged, Addrs: append([]string(nil), c.addrs...)})
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 func portOf(v any) (int, bool) {

@@ -102,10 +102,11 @@ func (r *Receiver) attachNow() {
 	}
 	l.Data = terminus(r)
 	r.link = l
+	credit := len(r.byTag) // the transfers that resume what we hold take credit as well
 	if !r.closing {
-		// The transfers that resume what we hold take credit as well.
-		_ = l.SetCredit(uint32(r.room()+len(r.byTag)), false)
+		credit += r.room()
 	}
+	_ = l.SetCredit(uint32(credit), false)
 }
 
 // room is how many further deliveries may come. With a prefetch of 1 none is asked for but when a taker waits.
@@ -282,7 +283,7 @@ func (r *Receiver) lost() {
 		}
 		d = next
 	}
-	if r.closing {
+	if r.closing && !r.enlisting() {
 		r.fail(ErrClosed)
 	}
 }

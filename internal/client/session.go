@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/amqp"
@@ -106,8 +107,10 @@ func (s *Session) begun(b *amqp.Begin) {
 	v, _ := b.Properties.Lookup(string(amqp.PropSession))
 	raw, _ := v.([]byte)
 	if len(raw) != len(s.id) {
-		s.fail(ErrNotOncemq)
-		return
+		if s.core.conn.Remote() == nil || !slices.Contains(s.core.conn.Remote().OfferedCapabilities, amqp.CapOncemqClient) {
+			s.fail(ErrNotOncemq)
+		}
+		return // a refusal: End follows
 	}
 	id := SessionID(raw)
 	if s.id != (SessionID{}) && s.id != id {
@@ -130,10 +133,14 @@ func (s *Session) begun(b *amqp.Begin) {
 		return // pump ends it
 	}
 	for _, r := range s.receivers {
-		r.attachNow()
+		if r.link == nil { // else it was made by who waited for Opening
+			r.attachNow()
+		}
 	}
 	for _, snd := range s.senders {
-		snd.attachNow()
+		if snd.link == nil {
+			snd.attachNow()
+		}
 	}
 	if s.coordinator != nil {
 		s.coordinator.attachNow()
@@ -180,11 +187,12 @@ func (s *Session) lost() {
 	if s.coordinator != nil {
 		s.coordinator.lost()
 	}
-	for _, tx := range append([]*Tx(nil), s.txs...) {
-		tx.lost()
-	}
+	// The receivers before the transactions, so that a transaction which ends here knows that its deliveries stand in no table any more.
 	for _, r := range s.receivers {
 		r.lost()
+	}
+	for _, tx := range append([]*Tx(nil), s.txs...) {
+		tx.lost()
 	}
 }
 

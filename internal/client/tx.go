@@ -101,7 +101,7 @@ func (s *Session) Begin() (*Tx, error) {
 func (s *Session) unknown() int {
 	n := s.known.open()
 	for _, tx := range s.txs {
-		if tx.told && tx.waiting == 0 {
+		if tx.state == txCommitting && tx.waiting == 0 {
 			n++
 		}
 	}

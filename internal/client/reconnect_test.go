@@ -1,0 +1,271 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/engine"
+)
+
+func (r *rig) kinds() (list []string) {
+	for _, ev := range r.events {
+		switch ev.Kind {
+		case Connected:
+			list = append(list, fmt.Sprint("connected ", ev.Addr, " ", ev.Failover))
+		case Disconnected:
+			list = append(list, "disconnected "+ev.Addr)
+		case Reconnecting:
+			list = append(list, fmt.Sprintf("reconnecting %d", ev.Attempt))
+		case ReconnectFailed:
+			list = append(list, "failed")
+		case Closed:
+			list = append(list, fmt.Sprint("closed ", ev.Err))
+		}
+	}
+	r.events = nil
+	return list
+}
+
+// A lost connection goes to the next address at once; events tell it in order.
+func TestReconnectAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.session(false)
+	before := r.now
+	r.refuse = 1
+	r.cut()
+	r.run()
+	want := []string{"connected a:1 false", "disconnected a:1", "reconnecting 1", "failed", "reconnecting 2", "connected c:3 true"}
+	if got := r.kinds(); !slices.Equal(got, want) {
+		t.Errorf("events\n%q, want\n%q", got, want)
+	}
+	if r.now != before {
+		t.Errorf("it took %v", r.now.Sub(before))
+	}
+}
+
+// Whole rounds of refused dials wait from 20 ms to 5 s, jittered.
+func TestReconnectBackoff(t *testing.T) {
+	r := newRig(t)
+	r.session(false)
+	r.refuse = 1000
+	r.cut()
+	for range 60 {
+		for r.move() {
+		}
+		at := r.core.Deadline()
+		r.now = at
+		r.core.Tick(at)
+	}
+	var delays []time.Duration
+	for _, ev := range r.events {
+		if ev.Kind == Reconnecting && ev.Delay > 0 {
+			delays = append(delays, ev.Delay)
+		}
+	}
+	if len(delays) < 20 || delays[0] > 20*time.Millisecond || delays[0] < 10*time.Millisecond {
+		t.Fatalf("delays %v", delays)
+	}
+	last := delays[len(delays)-1]
+	if last > 5*time.Second || last < 2500*time.Millisecond {
+		t.Errorf("the last is %v", last)
+	}
+}
+
+// A node that says nothing for 2 s while an answer is due is given up; another takes over with a higher attempt, and nothing is unknown.
+func TestTakeOverOfSilentNode(t *testing.T) {
+	x := newTransfer(t, false)
+	x.work()
+	x.tx.Commit()
+	x.conn.input(x.core.TakeOutput(x.serial, nil, x.now), x.now) // applied, never answered
+	x.silent = true
+	start := x.now
+	conns := x.conns
+	for x.conns == conns {
+		x.move()
+		if x.conns > conns {
+			break
+		}
+		x.now = x.core.Deadline()
+		x.core.Tick(x.now)
+	}
+	if d := x.now.Sub(start); d < 2*time.Second || d > 2100*time.Millisecond {
+		t.Errorf("given up after %v, want 2 s", d)
+	}
+	x.silent = false
+	x.run()
+	if o, err := x.tx.Result(); o != TxCommitted {
+		t.Fatal(o, err)
+	}
+	x.stored("out", "r1")
+}
+
+// Silence means nothing while nothing is due; and a byte now and then (the pings) keeps a slow node.
+func TestNoTakeOverWithoutNeed(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	in := r.receiver(s, "in")
+	if in.Take() != nil {
+		t.Fatal("the queue is empty")
+	}
+	for range 30 {
+		r.conn.e.Heartbeat()
+		r.advance(5 * time.Second)
+	}
+	if r.conns != 1 {
+		t.Fatalf("%d connections", r.conns)
+	}
+	out := r.sender(s, "q")
+	r.conn.mute = true
+	x := out.Send(data("1"))
+	for range 20 {
+		r.advance(500 * time.Millisecond)
+		r.conn.e.Heartbeat()
+		r.run()
+	}
+	if r.conns != 1 || x.Done() {
+		t.Fatalf("%d connections, done %v", r.conns, x.Done())
+	}
+	for _, f := range r.conn.answers {
+		f()
+	}
+	r.run()
+	if !x.Done() || x.Err() != nil {
+		t.Fatal(x.Err())
+	}
+}
+
+// Two silent nodes in a row, then waits up to 5 s.
+func TestTakeOversBackOff(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	out := r.sender(s, "q")
+	out.Send(data("1"))
+	r.silent = true
+	r.advance(60 * time.Second)
+	var delays []time.Duration
+	for _, ev := range r.events {
+		if ev.Kind == Reconnecting {
+			delays = append(delays, ev.Delay)
+		}
+	}
+	if len(delays) < 6 || delays[0] != 0 || delays[1] == 0 {
+		t.Fatalf("delays %v", delays)
+	}
+	r.silent = false
+	r.advance(10 * time.Second)
+	r.stored("q", "1")
+}
+
+// A "no" to the connection that every node would give ends the client; a transient one goes on.
+func TestRefusedConnection(t *testing.T) {
+	for code, final := range map[amqp.SASLCode]bool{amqp.SASLCodeAuth: true, amqp.SASLCodeSysTemp: false} {
+		now := time.Unix(1000, 0)
+		c := New(Config{Addrs: []string{"a:1", "b:2"}}, now)
+		serial, _ := c.Socket()
+		c.Dialed(serial, nil, now)
+		srv := engine.NewSASLServer("ANONYMOUS")
+		_, _ = srv.Input(c.TakeOutput(serial, nil, now))
+		c.Input(serial, srv.TakeOutput(nil), now)
+		_, _ = srv.Input(c.TakeOutput(serial, nil, now))
+		if _, ok := srv.Next(); !ok {
+			t.Fatal("no sasl-init")
+		}
+		srv.Outcome(code, nil)
+		c.Input(serial, srv.TakeOutput(nil), now)
+		var no *engine.SASLError
+		if c.Over() != final || !errors.As(c.Err(), &no) {
+			t.Errorf("code %d: over %v, %v", code, c.Over(), c.Err())
+		}
+	}
+}
+
+// A forced close moves the client, an unauthorized one ends it with all that is under way.
+func TestClosedByTheNode(t *testing.T) {
+	for condition, final := range map[amqp.Symbol]bool{amqp.ErrCondConnectionForced: false, amqp.ErrCondUnauthorizedAccess: true} {
+		r := newRig(t)
+		s := r.session(false)
+		out := r.sender(s, "q")
+		r.conn.mute = true
+		x := out.Send(data("1"))
+		r.run()
+		_ = r.conn.e.Close(&amqp.Error{Condition: condition})
+		r.run()
+		if r.core.Over() != final || !x.Done() {
+			t.Fatalf("%s: over %v, done %v", condition, r.core.Over(), x.Done())
+		}
+		if final && !errors.Is(x.Err(), ErrUnknown) || !final && x.Err() != nil {
+			t.Errorf("%s: %v", condition, x.Err())
+		}
+		if last := r.kinds(); final && !strings.HasPrefix(last[len(last)-1], "closed ") {
+			t.Errorf("%q", last)
+		}
+	}
+}
+
+// Close ends everything in order; what may have been stored is unknown.
+func TestClose(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	out := r.sender(s, "q")
+	r.conn.mute = true
+	x := out.Send(data("1"))
+	r.run()
+	tx := r.begin(s)
+	r.core.Close(r.now)
+	r.run()
+	if !r.core.Over() || r.core.Err() != nil || !errors.Is(x.Err(), ErrUnknown) || !errors.Is(x.Err(), ErrClosed) {
+		t.Fatal(r.core.Over(), r.core.Err(), x.Err())
+	}
+	if o, _ := tx.Standing(); o != TxRolledBack {
+		t.Error(o)
+	}
+	if !r.c.sessions[s.id].ended {
+		t.Error("the broker wasn't told")
+	}
+	if serial, _ := r.core.Socket(); serial != 0 {
+		t.Error("it wants a socket")
+	}
+	if y := r.core.OpenSession(false); !y.Opening.Done() || !errors.Is(y.Opening.Err(), ErrClosed) {
+		t.Error("a session of a closed client")
+	}
+}
+
+// MaxElapsed ends a client that finds no node.
+func TestMaxElapsed(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := New(Config{Addrs: []string{"a:1"}, MaxElapsed: time.Minute}, now)
+	for range 1000 {
+		serial, _ := c.Socket()
+		if serial != 0 {
+			c.Dialed(serial, errCut, now)
+		}
+		if c.Over() {
+			break
+		}
+		now = c.Deadline()
+		c.Tick(now)
+	}
+	if !c.Over() || !errors.Is(c.Err(), errCut) || now.Sub(time.Unix(1000, 0)) > 70*time.Second {
+		t.Fatal(c.Over(), c.Err(), now)
+	}
+}
+
+// The nodes that the broker names are learned.
+func TestAddressesLearned(t *testing.T) {
+	r := newRig(t)
+	o := amqp.NewOpen("x")
+	o.Properties = amqp.Map{{Key: amqp.PropFailoverServerList, Value: amqp.List{
+		amqp.Map{{Key: amqp.InfoNetworkHost, Value: "d"}, {Key: amqp.InfoPort, Value: uint16(4)}},
+		amqp.Map{{Key: amqp.InfoNetworkHost, Value: "a"}, {Key: amqp.InfoPort, Value: int32(1)}},
+		amqp.Map{{Key: amqp.InfoPort, Value: uint16(4)}}, "nonsense",
+	}}}
+	r.core.learnAddresses(o)
+	if !slices.Equal(r.core.addrs, []string{"a:1", "b:2", "c:3", "d:4"}) {
+		t.Error(r.core.addrs)
+	}
+}
