@@ -9,15 +9,23 @@ import (
 func hotFrames() map[string]Performative {
 	txn := bytes.Repeat([]byte{7}, 24)
 	return map[string]Performative{
-		"transfer": &Transfer{Handle: 1, DeliveryID: Some(uint32(1000)), DeliveryTag: make([]byte, 20), MessageFormat: Some(uint32(0)),
-			Settled: Some(false)},
-		"transfer-tx": &Transfer{Handle: 1, DeliveryID: Some(uint32(1000)), DeliveryTag: make([]byte, 8), MessageFormat: Some(uint32(0)),
-			State: &TransactionalState{TxnID: txn}},
+		"transfer": &Transfer{
+			Handle: 1, DeliveryID: Some(uint32(1000)), DeliveryTag: make([]byte, 20), MessageFormat: Some(uint32(0)),
+			Settled: Some(false),
+		},
+		"transfer-tx": &Transfer{
+			Handle: 1, DeliveryID: Some(uint32(1000)), DeliveryTag: make([]byte, 8), MessageFormat: Some(uint32(0)),
+			State: &TransactionalState{TxnID: txn},
+		},
 		"disposition": &Disposition{Role: RoleReceiver, First: 1000, Last: Some(uint32(1010)), Settled: true, State: &Accepted{}},
-		"disposition-tx": &Disposition{Role: RoleReceiver, First: 1000, Settled: true,
-			State: &TransactionalState{TxnID: txn, Outcome: &Accepted{}}},
-		"flow": &Flow{NextIncomingID: Some(uint32(1)), IncomingWindow: 2048, NextOutgoingID: 5, OutgoingWindow: 1 << 30,
-			Handle: Some(uint32(3)), DeliveryCount: Some(uint32(70000)), LinkCredit: Some(uint32(1000))},
+		"disposition-tx": &Disposition{
+			Role: RoleReceiver, First: 1000, Settled: true,
+			State: &TransactionalState{TxnID: txn, Outcome: &Accepted{}},
+		},
+		"flow": &Flow{
+			NextIncomingID: Some(uint32(1)), IncomingWindow: 2048, NextOutgoingID: 5, OutgoingWindow: 1 << 30,
+			Handle: Some(uint32(3)), DeliveryCount: Some(uint32(70000)), LinkCredit: Some(uint32(1000)),
+		},
 	}
 }
 
@@ -75,8 +83,10 @@ func benchMessage() []byte {
 	h := Header{Durable: true, Priority: DefaultPriority}
 	b := AppendHeader(nil, &h)
 	b = AppendMessageAnnotations(b, Map{{Symbol("x-opt-jms-msg-type"), int8(5)}, {Symbol("x-opt-jms-dest"), int8(0)}})
-	b = AppendProperties(b, &Properties{MessageID: "ID:142c2604-b431-441f-b29d-173c7dbb299c:1:1:1-1", To: "orders",
-		CreationTime: Some(Timestamp(1_700_000_000_000))})
+	b = AppendProperties(b, &Properties{
+		MessageID: "ID:142c2604-b431-441f-b29d-173c7dbb299c:1:1:1-1", To: "orders",
+		CreationTime: Some(Timestamp(1_700_000_000_000)),
+	})
 	b = AppendApplicationProperties(b, Map{{"counter", int64(17)}})
 	return AppendData(b, make([]byte, 1024))
 }

@@ -119,9 +119,13 @@ func TestStates(t *testing.T) {
 		state   DeliveryState
 		outcome bool
 	}{
-		{nil, false}, {&Accepted{}, true}, {&Released{}, true}, {&Rejected{}, true},
+		{nil, false},
+		{&Accepted{}, true},
+		{&Released{}, true},
+		{&Rejected{}, true},
 		{&Rejected{Error: &Error{Condition: "c", Description: "d", Info: info}}, true},
-		{&Modified{DeliveryFailed: true, MessageAnnotations: info}, true}, {&Declared{TxnID: []byte("t")}, true},
+		{&Modified{DeliveryFailed: true, MessageAnnotations: info}, true},
+		{&Declared{TxnID: []byte("t")}, true},
 		{&Received{SectionNumber: 1, SectionOffset: 2}, false},
 		{&TransactionalState{TxnID: []byte("t"), Outcome: &Modified{MessageAnnotations: info}}, false},
 	} {

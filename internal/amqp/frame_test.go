@@ -16,10 +16,14 @@ var goldenFrames = []struct {
 	{"empty", "00 00 00 08 02 00 00 00", Frame{}},
 	{"empty, channel", "00 00 00 08 02 00 01 02", Frame{Channel: 0x0102}},
 	{"open", "00 00 00 11 02 00 00 00 00 53 10 c0 04 01 a1 01 'c", Frame{Body: NewOpen("c")}},
-	{"begin on channel 3", "00 00 00 17 02 00 00 03 00 53 11 c0 0a 04  40 43 52 64 70 7f ff ff ff",
-		Frame{Channel: 3, Body: &Begin{IncomingWindow: 100, OutgoingWindow: 1<<31 - 1, HandleMax: DefaultHandleMax}}},
-	{"transfer with a payload", "00 00 00 12 02 00 00 01 00 53 14 c0 02 01 43 'abc",
-		Frame{Channel: 1, Body: &Transfer{}, Payload: []byte("abc")}},
+	{
+		"begin on channel 3", "00 00 00 17 02 00 00 03 00 53 11 c0 0a 04  40 43 52 64 70 7f ff ff ff",
+		Frame{Channel: 3, Body: &Begin{IncomingWindow: 100, OutgoingWindow: 1<<31 - 1, HandleMax: DefaultHandleMax}},
+	},
+	{
+		"transfer with a payload", "00 00 00 12 02 00 00 01 00 53 14 c0 02 01 43 'abc",
+		Frame{Channel: 1, Body: &Transfer{}, Payload: []byte("abc")},
+	},
 	{"transfer without", "00 00 00 0f 02 00 00 01 00 53 14 c0 02 01 43", Frame{Channel: 1, Body: &Transfer{}}},
 	{"sasl-outcome", "00 00 00 10 02 01 00 00 00 53 44 c0 03 01 50 00", Frame{Type: FrameSASL, Body: &SASLOutcome{}}},
 }
@@ -79,8 +83,10 @@ func TestNameOf(t *testing.T) {
 }
 
 func TestFastPathsWriteTheSame(t *testing.T) {
-	x := &Transfer{Handle: 1, DeliveryID: Some(uint32(2)), DeliveryTag: []byte{3},
-		State: &TransactionalState{TxnID: []byte("t"), Outcome: &Accepted{}}}
+	x := &Transfer{
+		Handle: 1, DeliveryID: Some(uint32(2)), DeliveryTag: []byte{3},
+		State: &TransactionalState{TxnID: []byte("t"), Outcome: &Accepted{}},
+	}
 	if a, b := AppendTransfer(nil, 5, x, []byte("p")), AppendFrame(nil, 5, x, []byte("p")); !bytes.Equal(a, b) {
 		t.Errorf("transfer: %x, %x", a, b)
 	}
@@ -263,8 +269,12 @@ func TestLifetimePolicy(t *testing.T) {
 	if got, ok := LifetimePolicyOf(symbolic); !ok || got != DeleteOnNoLinks {
 		t.Errorf("symbolic: 0x%x, %v", uint64(got), ok)
 	}
-	for _, m := range []Map{nil, {{PropLifetimePolicy, "x"}}, {{PropLifetimePolicy, &Described{Descriptor: uint64(0x2f)}}},
-		{{PropLifetimePolicy, &Described{Descriptor: Symbol("amqp:delete-on"), Value: List{}}}}} {
+	for _, m := range []Map{
+		nil,
+		{{PropLifetimePolicy, "x"}},
+		{{PropLifetimePolicy, &Described{Descriptor: uint64(0x2f)}}},
+		{{PropLifetimePolicy, &Described{Descriptor: Symbol("amqp:delete-on"), Value: List{}}}},
+	} {
 		if p, ok := LifetimePolicyOf(m); ok {
 			t.Errorf("%v is the policy 0x%x", m, uint64(p))
 		}

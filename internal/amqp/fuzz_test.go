@@ -188,8 +188,10 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		joined := bytes.Join([][]byte{s.Header, s.DeliveryAnnotations, s.MessageAnnotations, s.Properties,
-			s.ApplicationProperties, s.Body, s.Footer}, nil)
+		joined := bytes.Join([][]byte{
+			s.Header, s.DeliveryAnnotations, s.MessageAnnotations, s.Properties,
+			s.ApplicationProperties, s.Body, s.Footer,
+		}, nil)
 		if !bytes.Equal(joined, b) {
 			t.Fatalf("the sections of %x are %x", b, joined)
 		}

@@ -14,69 +14,112 @@ var goldenSections = []struct {
 	read  func(s *Sections) (any, error)
 	want  any
 }{
-	{"header, least", "00 53 70 45", func(dst []byte) []byte { h := NewHeader(); return AppendHeader(dst, &h) },
-		func(s *Sections) (any, error) { return DecodeHeader(s.Header) }, Header{Priority: 4}},
-	{"header, all", "00 53 70 c0 0c 05 41 50 09 70 00 00 ea 60 41 52 02",
+	{
+		"header, least", "00 53 70 45", func(dst []byte) []byte { h := NewHeader(); return AppendHeader(dst, &h) },
+		func(s *Sections) (any, error) { return DecodeHeader(s.Header) },
+		Header{Priority: 4},
+	},
+	{
+		"header, all", "00 53 70 c0 0c 05 41 50 09 70 00 00 ea 60 41 52 02",
 		func(dst []byte) []byte {
 			return AppendHeader(dst, &Header{Durable: true, Priority: 9, TTL: Some(uint32(60000)), FirstAcquirer: true, DeliveryCount: 2})
 		},
 		func(s *Sections) (any, error) { return DecodeHeader(s.Header) },
-		Header{Durable: true, Priority: 9, TTL: Some(uint32(60000)), FirstAcquirer: true, DeliveryCount: 2}},
-	{"delivery annotations", "00 53 71 c1 06 02 a3 01 'k 52 07",
+		Header{Durable: true, Priority: 9, TTL: Some(uint32(60000)), FirstAcquirer: true, DeliveryCount: 2},
+	},
+	{
+		"delivery annotations", "00 53 71 c1 06 02 a3 01 'k 52 07",
 		func(dst []byte) []byte { return AppendDeliveryAnnotations(dst, Map{{Symbol("k"), uint32(7)}}) },
 		func(s *Sections) (any, error) { return DecodeDeliveryAnnotations(s.DeliveryAnnotations, Limits{}) },
-		Map{{Symbol("k"), uint32(7)}}},
-	{"message annotations", "00 53 72 c1 06 02 a3 01 'k 51 05",
+		Map{{Symbol("k"), uint32(7)}},
+	},
+	{
+		"message annotations", "00 53 72 c1 06 02 a3 01 'k 51 05",
 		func(dst []byte) []byte { return AppendMessageAnnotations(dst, Map{{Symbol("k"), int8(5)}}) },
 		func(s *Sections) (any, error) { return DecodeMessageAnnotations(s.MessageAnnotations, Limits{}) },
-		Map{{Symbol("k"), int8(5)}}},
-	{"properties, least", "00 53 73 45", func(dst []byte) []byte { return AppendProperties(dst, &Properties{}) },
-		func(s *Sections) (any, error) { return DecodeProperties(s.Properties, Limits{}) }, Properties{}},
-	{"properties, all", `00 53 73 c0 42 0d  a1 03 'ID: a0 01 'u a1 01 'q a1 01 's a1 01 'r
+		Map{{Symbol("k"), int8(5)}},
+	},
+	{
+		"properties, least", "00 53 73 45", func(dst []byte) []byte { return AppendProperties(dst, &Properties{}) },
+		func(s *Sections) (any, error) { return DecodeProperties(s.Properties, Limits{}) },
+		Properties{},
+	},
+	{
+		"properties, all", `00 53 73 c0 42 0d  a1 03 'ID: a0 01 'u a1 01 'q a1 01 's a1 01 'r
 		98 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10  a3 01 't a3 01 'e
 		83 00 00 00 00 00 00 00 01  83 ff ff ff ff ff ff ff ff  a1 01 'g 43 a1 01 'p`,
 		func(dst []byte) []byte { return AppendProperties(dst, &allProperties) },
-		func(s *Sections) (any, error) { return DecodeProperties(s.Properties, Limits{}) }, allProperties},
-	{"properties, ulong and binary ids", "00 53 73 c0 0b 06  53 07 40 40 40 40 a0 02 01 02",
+		func(s *Sections) (any, error) { return DecodeProperties(s.Properties, Limits{}) }, allProperties,
+	},
+	{
+		"properties, ulong and binary ids", "00 53 73 c0 0b 06  53 07 40 40 40 40 a0 02 01 02",
 		func(dst []byte) []byte {
 			return AppendProperties(dst, &Properties{MessageID: uint64(7), CorrelationID: []byte{1, 2}})
 		},
 		func(s *Sections) (any, error) { return DecodeProperties(s.Properties, Limits{}) },
-		Properties{MessageID: uint64(7), CorrelationID: []byte{1, 2}}},
-	{"application properties", "00 53 74 c1 0b 04 a1 01 'k a1 01 'v a1 01 'n 41",
+		Properties{MessageID: uint64(7), CorrelationID: []byte{1, 2}},
+	},
+	{
+		"application properties", "00 53 74 c1 0b 04 a1 01 'k a1 01 'v a1 01 'n 41",
 		func(dst []byte) []byte { return AppendApplicationProperties(dst, Map{{"k", "v"}, {"n", true}}) },
 		func(s *Sections) (any, error) { return DecodeApplicationProperties(s.ApplicationProperties, Limits{}) },
-		Map{{"k", "v"}, {"n", true}}},
-	{"data", "00 53 75 a0 02 'hi", func(dst []byte) []byte { return AppendData(dst, []byte("hi")) },
-		func(s *Sections) (any, error) { return s.Data(nil), nil }, [][]byte{[]byte("hi")}},
-	{"sequence", "00 53 76 c0 03 01 52 07", func(dst []byte) []byte { return AppendSequence(dst, List{uint32(7)}) },
-		func(s *Sections) (any, error) { return s.Sequences(Limits{}) }, []List{{uint32(7)}}},
-	{"value", "00 53 77 a1 02 'hi", func(dst []byte) []byte { return AppendAMQPValue(dst, "hi") },
-		func(s *Sections) (any, error) { return s.Value(Limits{}) }, "hi"},
-	{"value, null", "00 53 77 40", func(dst []byte) []byte { return AppendAMQPValue(dst, nil) },
-		func(s *Sections) (any, error) { return s.Value(Limits{}) }, nil},
-	{"declare", "00 53 77 00 53 31 45", func(dst []byte) []byte { return AppendAMQPValue(dst, &Declare{}) },
-		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Declare{}},
-	{"discharge", "00 53 77 00 53 32 c0 05 02 a0 01 't 41",
+		Map{{"k", "v"}, {"n", true}},
+	},
+	{
+		"data", "00 53 75 a0 02 'hi", func(dst []byte) []byte { return AppendData(dst, []byte("hi")) },
+		func(s *Sections) (any, error) { return s.Data(nil), nil },
+		[][]byte{[]byte("hi")},
+	},
+	{
+		"sequence", "00 53 76 c0 03 01 52 07", func(dst []byte) []byte { return AppendSequence(dst, List{uint32(7)}) },
+		func(s *Sections) (any, error) { return s.Sequences(Limits{}) },
+		[]List{{uint32(7)}},
+	},
+	{
+		"value", "00 53 77 a1 02 'hi", func(dst []byte) []byte { return AppendAMQPValue(dst, "hi") },
+		func(s *Sections) (any, error) { return s.Value(Limits{}) }, "hi",
+	},
+	{
+		"value, null", "00 53 77 40", func(dst []byte) []byte { return AppendAMQPValue(dst, nil) },
+		func(s *Sections) (any, error) { return s.Value(Limits{}) }, nil,
+	},
+	{
+		"declare", "00 53 77 00 53 31 45", func(dst []byte) []byte { return AppendAMQPValue(dst, &Declare{}) },
+		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Declare{},
+	},
+	{
+		"discharge", "00 53 77 00 53 32 c0 05 02 a0 01 't 41",
 		func(dst []byte) []byte { return AppendAMQPValue(dst, &Discharge{TxnID: []byte("t"), Fail: true}) },
-		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Discharge{TxnID: []byte("t"), Fail: true}},
-	{"prepare", "00 53 77 00 a3 13 'oncemq:prepare:list c0 07 02 a0 01 't a0 01 'x",
+		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Discharge{TxnID: []byte("t"), Fail: true},
+	},
+	{
+		"prepare", "00 53 77 00 a3 13 'oncemq:prepare:list c0 07 02 a0 01 't a0 01 'x",
 		func(dst []byte) []byte { return AppendAMQPValue(dst, &Prepare{TxnID: []byte("t"), XID: []byte("x")}) },
-		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Prepare{TxnID: []byte("t"), XID: []byte("x")}},
-	{"value that is described", "00 53 77 00 53 05 41",
+		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Prepare{TxnID: []byte("t"), XID: []byte("x")},
+	},
+	{
+		"value that is described", "00 53 77 00 53 05 41",
 		func(dst []byte) []byte { return AppendAMQPValue(dst, &Described{Descriptor: uint64(5), Value: true}) },
-		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Described{Descriptor: uint64(5), Value: true}},
-	{"value that is described by a string", "00 53 77 00 a1 01 'd 41",
+		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Described{Descriptor: uint64(5), Value: true},
+	},
+	{
+		"value that is described by a string", "00 53 77 00 a1 01 'd 41",
 		func(dst []byte) []byte { return AppendAMQPValue(dst, &Described{Descriptor: "d", Value: true}) },
-		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Described{Descriptor: "d", Value: true}},
-	{"footer", "00 53 78 c1 06 02 a3 01 'k 52 07", func(dst []byte) []byte { return AppendFooter(dst, Map{{Symbol("k"), uint32(7)}}) },
-		func(s *Sections) (any, error) { return DecodeFooter(s.Footer, Limits{}) }, Map{{Symbol("k"), uint32(7)}}},
+		func(s *Sections) (any, error) { return s.Value(Limits{}) }, &Described{Descriptor: "d", Value: true},
+	},
+	{
+		"footer", "00 53 78 c1 06 02 a3 01 'k 52 07", func(dst []byte) []byte { return AppendFooter(dst, Map{{Symbol("k"), uint32(7)}}) },
+		func(s *Sections) (any, error) { return DecodeFooter(s.Footer, Limits{}) },
+		Map{{Symbol("k"), uint32(7)}},
+	},
 }
 
-var allProperties = Properties{MessageID: "ID:", UserID: []byte("u"), To: "q", Subject: "s", ReplyTo: "r",
+var allProperties = Properties{
+	MessageID: "ID:", UserID: []byte("u"), To: "q", Subject: "s", ReplyTo: "r",
 	CorrelationID: UUID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, ContentType: "t", ContentEncoding: "e",
 	AbsoluteExpiryTime: Some(Timestamp(1)), CreationTime: Some(Timestamp(-1)), GroupID: "g", GroupSequence: Some(uint32(0)),
-	ReplyToGroupID: "p"}
+	ReplyToGroupID: "p",
+}
 
 func TestGoldenSections(t *testing.T) {
 	for _, g := range goldenSections {
@@ -127,19 +170,27 @@ func TestParseSections(t *testing.T) {
 		count                  int
 		header, da, ma, footer bool
 	}{
-		{"all", all, wireMA + wireProps + wireAP + wireData + wireData + wireFooter, wireProps + wireAP + wireData + wireData,
-			wireData + wireData, BodyData, 2, true, true, true, true},
+		{
+			"all", all, wireMA + wireProps + wireAP + wireData + wireData + wireFooter, wireProps + wireAP + wireData + wireData,
+			wireData + wireData, BodyData, 2, true, true, true, true,
+		},
 		{"no bytes", "", "", "", "", BodyNone, 0, false, false, false, false},
 		{"header alone", wireHeader, "", "", "", BodyNone, 0, true, false, false, false},
-		{"no body, as of a plain JMS message", wireHeader + wireMA + wireProps, wireMA + wireProps, wireProps, "", BodyNone, 0,
-			true, false, true, false},
+		{
+			"no body, as of a plain JMS message", wireHeader + wireMA + wireProps, wireMA + wireProps, wireProps, "", BodyNone, 0,
+			true, false, true, false,
+		},
 		{"body alone", wireValue, wireValue, wireValue, wireValue, BodyValue, 1, false, false, false, false},
-		{"sequences", wireDA + wireSeq + wireSeq + wireSeq, wireSeq + wireSeq + wireSeq, wireSeq + wireSeq + wireSeq,
-			wireSeq + wireSeq + wireSeq, BodySequence, 3, false, true, false, false},
+		{
+			"sequences", wireDA + wireSeq + wireSeq + wireSeq, wireSeq + wireSeq + wireSeq, wireSeq + wireSeq + wireSeq,
+			wireSeq + wireSeq + wireSeq, BodySequence, 3, false, true, false, false,
+		},
 		{"footer behind annotations", wireMA + wireFooter, wireMA + wireFooter, "", "", BodyNone, 0, false, false, true, true},
 		{"footer alone", wireFooter, wireFooter, "", "", BodyNone, 0, false, false, false, true},
-		{"footer behind a value", wireHeader + wireValue + wireFooter, wireValue + wireFooter, wireValue, wireValue, BodyValue, 1,
-			true, false, false, true},
+		{
+			"footer behind a value", wireHeader + wireValue + wireFooter, wireValue + wireFooter, wireValue, wireValue, BodyValue, 1,
+			true, false, false, true,
+		},
 	} {
 		s, err := ParseSections(wire(t, c.wire), Limits{})
 		if err != nil {

@@ -112,28 +112,36 @@ func (j jmsTrace) state(s string) DeliveryState {
 func (j jmsTrace) performative(name string) Performative {
 	switch name {
 	case "Begin":
-		x := &Begin{NextOutgoingID: j.uint("nextOutgoingId"), IncomingWindow: j.uint("incomingWindow"),
-			OutgoingWindow: j.uint("outgoingWindow"), HandleMax: j.uint("handleMax")}
+		x := &Begin{
+			NextOutgoingID: j.uint("nextOutgoingId"), IncomingWindow: j.uint("incomingWindow"),
+			OutgoingWindow: j.uint("outgoingWindow"), HandleMax: j.uint("handleMax"),
+		}
 		if c := j.optUint("remoteChannel"); c.Set {
 			x.RemoteChannel = Some(uint16(c.V))
 		}
 		return x
 	case "Flow":
-		return &Flow{NextIncomingID: j.optUint("nextIncomingId"), IncomingWindow: j.uint("incomingWindow"),
+		return &Flow{
+			NextIncomingID: j.optUint("nextIncomingId"), IncomingWindow: j.uint("incomingWindow"),
 			NextOutgoingID: j.uint("nextOutgoingId"), OutgoingWindow: j.uint("outgoingWindow"), Handle: j.optUint("handle"),
 			DeliveryCount: j.optUint("deliveryCount"), LinkCredit: j.optUint("linkCredit"), Available: j.optUint("available"),
-			Drain: j.bool("drain"), Echo: j.bool("echo")}
+			Drain: j.bool("drain"), Echo: j.bool("echo"),
+		}
 	case "Transfer":
-		x := &Transfer{Handle: j.uint("handle"), DeliveryID: j.optUint("deliveryId"), DeliveryTag: unescape(j.fields["deliveryTag"]),
+		x := &Transfer{
+			Handle: j.uint("handle"), DeliveryID: j.optUint("deliveryId"), DeliveryTag: unescape(j.fields["deliveryTag"]),
 			MessageFormat: j.optUint("messageFormat"), More: j.bool("more"), State: j.state(j.fields["state"]),
-			Resume: j.bool("resume"), Aborted: j.bool("aborted"), Batchable: j.bool("batchable")}
+			Resume: j.bool("resume"), Aborted: j.bool("aborted"), Batchable: j.bool("batchable"),
+		}
 		if s := j.fields["settled"]; s != "null" {
 			x.Settled = Some(s == "true")
 		}
 		return x
 	case "Disposition":
-		return &Disposition{Role: Role(j.fields["role"] == "RECEIVER"), First: j.uint("first"), Last: j.optUint("last"),
-			Settled: j.bool("settled"), State: j.state(j.fields["state"]), Batchable: j.bool("batchable")}
+		return &Disposition{
+			Role: Role(j.fields["role"] == "RECEIVER"), First: j.uint("first"), Last: j.optUint("last"),
+			Settled: j.bool("settled"), State: j.state(j.fields["state"]), Batchable: j.bool("batchable"),
+		}
 	case "Detach":
 		return &Detach{Handle: j.uint("handle"), Closed: j.bool("closed")}
 	case "End":

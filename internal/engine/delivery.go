@@ -97,6 +97,7 @@ func (d *Delivery) Abort() (withdrawn bool) {
 		d.Link.session.conn.waiting -= d.out.left
 		d.out.left, d.out.pieces = 0, nil
 		d.Link.session.wake()
+	case stageIncoming, stageAborting, stageSent, stageDropped:
 	}
 	return false
 }

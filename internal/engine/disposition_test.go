@@ -123,8 +123,10 @@ func TestWideDisposition(t *testing.T) {
 	}
 	var got []string
 	n.client.onEvent = func(ev Event) bool { got = append(got, show(ev)); return false }
-	n.client.in = amqp.AppendFrame(n.client.in, out.session.peerChannel, &amqp.Disposition{Role: amqp.RoleReceiver, First: 0xFFFFFFFE,
-		Last: amqp.Some(uint32(0x7FFFFFFD)), Settled: true, State: &amqp.Accepted{}}, nil)
+	n.client.in = amqp.AppendFrame(n.client.in, out.session.peerChannel, &amqp.Disposition{
+		Role: amqp.RoleReceiver, First: 0xFFFFFFFE,
+		Last: amqp.Some(uint32(0x7FFFFFFD)), Settled: true, State: &amqp.Accepted{},
+	}, nil)
 	n.run()
 	wantLines(t, "events", got, []string{"Disposed link [4294967295 1] settled accepted", "Disposed two [4294967294 0 2] settled accepted"})
 	if out.Unsettled() != 1 || out2.Unsettled() != 0 {
@@ -259,8 +261,10 @@ func TestOutcomeFitsSmallFrames(t *testing.T) {
 	p.frames()
 	long := strings.Repeat("x", 600)
 	rejected := &amqp.Rejected{Error: &amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded, Description: long}}
-	for i, state := range []amqp.DeliveryState{rejected, &amqp.TransactionalState{TxnID: []byte("tx"), Outcome: rejected},
-		&amqp.Modified{DeliveryFailed: true, MessageAnnotations: amqp.Map{{Key: amqp.Symbol("x-opt-a"), Value: long}}}} {
+	for i, state := range []amqp.DeliveryState{
+		rejected, &amqp.TransactionalState{TxnID: []byte("tx"), Outcome: rejected},
+		&amqp.Modified{DeliveryFailed: true, MessageAnnotations: amqp.Map{{Key: amqp.Symbol("x-opt-a"), Value: long}}},
+	} {
 		p.xfer(amqp.Transfer{DeliveryID: u(uint32(i)), DeliveryTag: []byte{byte(i)}}, "")
 		p.event(Received).Delivery.Dispose(state, true)
 	}
@@ -278,6 +282,8 @@ func TestOutcomeFitsSmallFrames(t *testing.T) {
 		got = append(got, showFrame(f))
 		b = b[n:]
 	}
-	wantLines(t, "frames", got, []string{"0 disposition receiver 0..0 settled rejected", "0 disposition receiver 1..1 settled tx(tx rejected)",
-		"0 disposition receiver 2..2 settled modified"})
+	wantLines(t, "frames", got, []string{
+		"0 disposition receiver 0..0 settled rejected", "0 disposition receiver 1..1 settled tx(tx rejected)",
+		"0 disposition receiver 2..2 settled modified",
+	})
 }

@@ -45,6 +45,7 @@ func (s Scope) String() string {
 		return "link"
 	case ScopeSession:
 		return "session"
+	case ScopeConnection:
 	}
 	return "connection"
 }

@@ -29,8 +29,10 @@ func (c *Conn) takeHeader(b []byte) (consumed int, ok bool) {
 	}
 	if err != nil || !h.Supported() || h.ID != amqp.ProtoAMQP {
 		c.header()
-		c.err = &Error{Scope: ScopeConnection, cause: ErrHeader,
-			AMQP: amqp.Error{Condition: amqp.ErrCondFramingError, Description: "another protocol header than AMQP 1.0.0"}}
+		c.err = &Error{
+			Scope: ScopeConnection, cause: ErrHeader,
+			AMQP: amqp.Error{Condition: amqp.ErrCondFramingError, Description: "another protocol header than AMQP 1.0.0"},
+		}
 		c.closeOut = true
 		c.over(c.err)
 		return len(b), false

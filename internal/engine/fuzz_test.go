@@ -145,8 +145,10 @@ type lawful struct {
 }
 
 func runPair(t *testing.T, ops []byte) {
-	w := &lawful{pair: newPair(t, Config{MaxFrameSize: 512, IncomingWindow: 3, OutputLimit: 700, NextOutgoingID: 0xFFFFFFF0, InitialDeliveryCount: 0xFFFFFFF8}),
-		sends: map[*Link][]*Delivery{}, arrived: map[*Link][]string{}}
+	w := &lawful{
+		pair:  newPair(t, Config{MaxFrameSize: 512, IncomingWindow: 3, OutputLimit: 700, NextOutgoingID: 0xFFFFFFF0, InitialDeliveryCount: 0xFFFFFFF8}),
+		sends: map[*Link][]*Delivery{}, arrived: map[*Link][]string{},
+	}
 	w.server.onEvent = func(ev Event) bool {
 		if ev.Kind == Received {
 			d := ev.Delivery

@@ -81,8 +81,10 @@ func (s *SASLClient) take(b []byte) (int, error) {
 			return 0, nil
 		}
 		if err != nil || !h.Supported() || h.ID != amqp.ProtoSASL {
-			return 0, &Error{Scope: ScopeConnection, cause: ErrHeader,
-				AMQP: amqp.Error{Condition: amqp.ErrCondFramingError, Description: "the server speaks no SASL 1.0.0"}}
+			return 0, &Error{
+				Scope: ScopeConnection, cause: ErrHeader,
+				AMQP: amqp.Error{Condition: amqp.ErrCondFramingError, Description: "the server speaks no SASL 1.0.0"},
+			}
 		}
 		s.header = true
 		return amqp.ProtoHeaderSize, nil

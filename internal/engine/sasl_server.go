@@ -88,8 +88,10 @@ func (s *SASLServer) takeHeader(b []byte) (int, error) {
 	}
 	s.out = amqp.AppendProtoHeader(s.out, amqp.ProtoSASL)
 	if err != nil || !h.Supported() || h.ID != amqp.ProtoSASL {
-		return 0, &Error{Scope: ScopeConnection, cause: ErrHeader,
-			AMQP: amqp.Error{Condition: amqp.ErrCondFramingError, Description: "another protocol header than SASL 1.0.0"}}
+		return 0, &Error{
+			Scope: ScopeConnection, cause: ErrHeader,
+			AMQP: amqp.Error{Condition: amqp.ErrCondFramingError, Description: "another protocol header than SASL 1.0.0"},
+		}
 	}
 	s.out = amqp.AppendFrame(s.out, 0, &amqp.SASLMechanisms{Mechanisms: s.mechanisms}, nil)
 	s.state = saslInit
@@ -135,8 +137,10 @@ func (s *SASLServer) init(p *amqp.SASLInit) {
 	s.state = saslAnswer
 	for _, m := range s.mechanisms {
 		if m == p.Mechanism {
-			s.step = SASLStep{Init: true, Mechanism: m, Hostname: p.Hostname,
-				Response: bytes.Clone(p.InitialResponse), HasResponse: p.InitialResponse != nil}
+			s.step = SASLStep{
+				Init: true, Mechanism: m, Hostname: p.Hostname,
+				Response: bytes.Clone(p.InitialResponse), HasResponse: p.InitialResponse != nil,
+			}
 			s.state = saslStep
 			return
 		}

@@ -44,14 +44,38 @@ func TestSASL(t *testing.T) {
 		want    SASLStep
 		err     error
 	}{
-		{"plain", SASLClientConfig{User: "u", Password: "p", Hostname: "h"}, []amqp.Symbol{"SCRAM-SHA-256", "PLAIN"}, amqp.SASLCodeOK,
-			SASLStep{Init: true, Mechanism: "PLAIN", Hostname: "h", Response: []byte("\x00u\x00p"), HasResponse: true}, nil},
-		{"plain refused", SASLClientConfig{User: "u", Password: "p"}, []amqp.Symbol{"PLAIN"}, amqp.SASLCodeAuth,
-			SASLStep{Init: true, Mechanism: "PLAIN", Response: []byte("\x00u\x00p"), HasResponse: true}, &SASLError{}},
-		{"anonymous", SASLClientConfig{}, []amqp.Symbol{"ANONYMOUS"}, amqp.SASLCodeOK,
-			SASLStep{Init: true, Mechanism: "ANONYMOUS", Response: []byte{}, HasResponse: true}, nil},
-		{"try another", SASLClientConfig{}, []amqp.Symbol{"ANONYMOUS"}, amqp.SASLCodeSysTemp,
-			SASLStep{Init: true, Mechanism: "ANONYMOUS", Response: []byte{}, HasResponse: true}, &SASLError{}},
+		{
+			"plain",
+			SASLClientConfig{User: "u", Password: "p", Hostname: "h"},
+			[]amqp.Symbol{"SCRAM-SHA-256", "PLAIN"},
+			amqp.SASLCodeOK,
+			SASLStep{Init: true, Mechanism: "PLAIN", Hostname: "h", Response: []byte("\x00u\x00p"), HasResponse: true},
+			nil,
+		},
+		{
+			"plain refused",
+			SASLClientConfig{User: "u", Password: "p"},
+			[]amqp.Symbol{"PLAIN"},
+			amqp.SASLCodeAuth,
+			SASLStep{Init: true, Mechanism: "PLAIN", Response: []byte("\x00u\x00p"), HasResponse: true},
+			&SASLError{},
+		},
+		{
+			"anonymous",
+			SASLClientConfig{},
+			[]amqp.Symbol{"ANONYMOUS"},
+			amqp.SASLCodeOK,
+			SASLStep{Init: true, Mechanism: "ANONYMOUS", Response: []byte{}, HasResponse: true},
+			nil,
+		},
+		{
+			"try another",
+			SASLClientConfig{},
+			[]amqp.Symbol{"ANONYMOUS"},
+			amqp.SASLCodeSysTemp,
+			SASLStep{Init: true, Mechanism: "ANONYMOUS", Response: []byte{}, HasResponse: true},
+			&SASLError{},
+		},
 		{"no mechanism", SASLClientConfig{User: "u", Password: "p"}, []amqp.Symbol{"ANONYMOUS"}, 0, SASLStep{}, ErrMechanism},
 	}
 	for _, tc := range cases {
@@ -75,8 +99,8 @@ func TestSASL(t *testing.T) {
 				if code, skipped, done := s.Done(); err != nil || !c.Done() || !done || skipped || code != 0 {
 					t.Fatalf("%v, client done %t, server done %t", err, c.Done(), done)
 				}
-			case tc.err == ErrMechanism:
-				if err != ErrMechanism {
+			case errors.Is(tc.err, ErrMechanism):
+				if !errors.Is(err, ErrMechanism) {
 					t.Fatalf("%v", err)
 				}
 			case !errors.As(err, &no) || no.Code != tc.code:

@@ -52,6 +52,7 @@ func (l *Link) Send(t Transfer) (*Delivery, error) {
 		d.Settled = true
 	case amqp.SenderSettleMixed:
 		d.Settled = t.Settled
+	case amqp.SenderSettleUnsettled:
 	}
 	if !d.Settled && l.unsettled+l.waiting >= s.conn.cfg.MaxUnsettled {
 		return nil, ErrUnsettledFull

@@ -126,8 +126,10 @@ func TestProtonCommit(t *testing.T) {
 		for _, tag := range []string{"1", "2", "3"} {
 			s.deliver("q", tag)
 		}
-		s.say(0, xfer(2, 0, "1", nil, "declare"), frame(&amqp.Flow{NextIncomingID: u(3), IncomingWindow: 1<<31 - 1, NextOutgoingID: 1,
-			OutgoingWindow: 1<<31 - 1, Handle: u(0), DeliveryCount: u(3), LinkCredit: u(2)}))
+		s.say(0, xfer(2, 0, "1", nil, "declare"), frame(&amqp.Flow{
+			NextIncomingID: u(3), IncomingWindow: 1<<31 - 1, NextOutgoingID: 1,
+			OutgoingWindow: 1<<31 - 1, Handle: u(0), DeliveryCount: u(3), LinkCredit: u(2),
+		}))
 		s.got[0].Dispose(&amqp.Declared{TxnID: []byte("tx1")}, true)
 		s.write()
 		s.say(0, xfer(1, 1, "1", tx, "hello"), settled(0, false, ack), settled(1, false, ack), xfer(2, 2, "2", nil, "discharge"))
@@ -146,8 +148,10 @@ func TestQpidRollback(t *testing.T) {
 	tell(t, "qpid-rollback", Config{Server: true}, func(s *story) {
 		ack := &amqp.TransactionalState{TxnID: []byte("tx1"), Outcome: &amqp.Accepted{}}
 		flow := func(in, count, credit uint32, drain bool) amqp.Frame {
-			return frame(&amqp.Flow{NextIncomingID: u(in), IncomingWindow: 2047, NextOutgoingID: 2, OutgoingWindow: 1<<31 - 1,
-				Handle: u(1), DeliveryCount: u(count), LinkCredit: u(credit), Drain: drain})
+			return frame(&amqp.Flow{
+				NextIncomingID: u(in), IncomingWindow: 2047, NextOutgoingID: 2, OutgoingWindow: 1<<31 - 1,
+				Handle: u(1), DeliveryCount: u(count), LinkCredit: u(credit), Drain: drain,
+			})
 		}
 		s.say(0, frame(amqp.NewOpen("ID:a934aafb:1")))
 		begin := &amqp.Begin{NextOutgoingID: 1, IncomingWindow: 2047, OutgoingWindow: 1<<31 - 1, HandleMax: 65535}

@@ -72,7 +72,7 @@ func (l *Log) Prepare() (more bool, err error) {
 		return false, nil
 	}
 	if seg == nil {
-		if seg, err = l.createSegment(); err != nil {
+		if _, err = l.createSegment(); err != nil {
 			if errors.Is(err, syscall.ENOSPC) {
 				return false, nil // appends say so when they need it
 			}

@@ -304,7 +304,7 @@ func TestKilledProcess(t *testing.T) {
 	if !errors.Is(err, ErrDisk) {
 		t.Fatalf("a failed sync: %v", err)
 	}
-	if again := l.Append(Append{Entries: []Entry{{Index: 2, Term: 1}}}); again != err {
+	if again := l.Append(Append{Entries: []Entry{{Index: 2, Term: 1}}}); !errors.Is(again, err) {
 		t.Errorf("the next append: %v", again)
 	}
 	if err := l.Cut(1); !errors.Is(err, ErrDisk) {

@@ -76,7 +76,7 @@ func lockError(path string, err error) error {
 	if errors.As(err, &errno) && errno != syscall.EAGAIN {
 		return fmt.Errorf("locking %s/%s: %w; the directory must be writable for the user that runs the node", path, lockName, err)
 	}
-	return fmt.Errorf("%w: %s (%v); stop the other process, or give this node a directory of its own", ErrLocked, path, err)
+	return fmt.Errorf("%w: %s (%w); stop the other process, or give this node a directory of its own", ErrLocked, path, err)
 }
 
 // load reads and checks the stamp, or writes the first one into an empty directory.

@@ -47,8 +47,10 @@ func (l *Log) encode(seg *segment, a Append, state HardState, begin bool) {
 // encodeSegmentHeader begins l.buf with a segment's first block and returns the header's checksum.
 func (l *Log) encodeSegmentHeader(seg *segment, first uint64) uint32 {
 	stamp := l.dir.Stamp()
-	h := segmentHeader{version: logVersion, seq: seg.seq, cluster: stamp.Cluster, node: stamp.Node, history: stamp.History,
-		first: first, prevCRC: l.prev, mark: l.mark, nonce: random64()}
+	h := segmentHeader{
+		version: logVersion, seq: seg.seq, cluster: stamp.Cluster, node: stamp.Node, history: stamp.History,
+		first: first, prevCRC: l.prev, mark: l.mark, nonce: random64(),
+	}
 	if n := len(l.live); n > 0 {
 		h.prevEnd = position{l.live[n-1].seq, uint32(l.live[n-1].end)}
 	}

@@ -57,7 +57,7 @@ func replaceFile(fs FS, dir, name string, b []byte) error {
 		err = syncDir(fs, dir)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: writing %s: %v", ErrDisk, path, err)
+		return fmt.Errorf("%w: writing %s: %w", ErrDisk, path, err)
 	}
 	return nil
 }

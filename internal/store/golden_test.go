@@ -9,8 +9,10 @@ import (
 func TestGolden(t *testing.T) {
 	cluster := [16]byte{0xC1, 15: 0xC2}
 	head := make([]byte, segmentHeaderBytes)
-	(&segmentHeader{version: 1, seq: 2, cluster: cluster, node: 3, history: 4, first: 5, prevEnd: position{1, 0x6000},
-		prevCRC: 0xDEADBEEF, mark: position{1, 0x5000}, nonce: 7}).encode(head)
+	(&segmentHeader{
+		version: 1, seq: 2, cluster: cluster, node: 3, history: 4, first: 5, prevEnd: position{1, 0x6000},
+		prevCRC: 0xDEADBEEF, mark: position{1, 0x5000}, nonce: 7,
+	}).encode(head)
 	batch := make([]byte, batchHeaderBytes)
 	(&batchHeader{mark: position{1, 0x6000}, length: 0x123, records: 3, sum: 9, prev: 0xCAFE}).encode(batch, 2, salt(0x11, 2))
 	rec := appendRecord(nil, &record{kind: kindEntry, typ: 2, group: 0x0102, index: 0x0A0B, term: 6, data: []byte("data")}, salt(0x11, 2))

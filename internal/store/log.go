@@ -224,7 +224,7 @@ func (l *Log) fail(doing string, seg *segment, err error) error {
 	if seg != nil {
 		path = l.path(seg.seq)
 	}
-	l.failed = fmt.Errorf("%w: %s %s: %v; the node has to stop: what the disk holds is unknown", ErrDisk, doing, path, err)
+	l.failed = fmt.Errorf("%w: %s %s: %w; the node has to stop: what the disk holds is unknown", ErrDisk, doing, path, err)
 	return l.failed
 }
 

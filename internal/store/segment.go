@@ -50,8 +50,10 @@ func (l *Log) openSegment(seq uint64) (*segment, error) {
 		f.Close()
 		return nil, err
 	}
-	return &segment{seq: seq, salt: salt(l.dir.key, seq), file: f, inUse: new(sync.RWMutex), size: max(l.opts.SegmentBytes, roundUp(info.Size())),
-		zeroed: info.Size() &^ (blockBytes - 1)}, nil
+	return &segment{
+		seq: seq, salt: salt(l.dir.key, seq), file: f, inUse: new(sync.RWMutex), size: max(l.opts.SegmentBytes, roundUp(info.Size())),
+		zeroed: info.Size() &^ (blockBytes - 1),
+	}, nil
 }
 
 // createSegment makes the file of a new segment behind all others, and its name durable. Space is reserved; writing zeros
@@ -102,8 +104,10 @@ func (l *Log) recycle() error {
 	}
 	// A reader may still hold old and read the file: the new number is in every checksum, so it can't take a new record
 	// for an old one.
-	l.ready = append(l.ready, &segment{seq: seq, salt: salt(l.dir.key, seq), file: old.file, inUse: old.inUse,
-		size: old.size, zeroed: max(old.zeroed, old.end)})
+	l.ready = append(l.ready, &segment{
+		seq: seq, salt: salt(l.dir.key, seq), file: old.file, inUse: old.inUse,
+		size: old.size, zeroed: max(old.zeroed, old.end),
+	})
 	return nil
 }
 
