@@ -65,6 +65,10 @@ type applier struct {
 	early    earlyEntries
 	barriers []applyJob // answered, their index not yet applied here
 
+	gathered      []*pb.Entry // to be applied with the next batch
+	gatheredBytes int
+	taken         uint64 // index of the last entry gathered or applied
+
 	effects []command.Effect // reused
 	sorter  sorter
 	out     applied
@@ -85,59 +89,60 @@ type digest struct{ index, sum uint64 }
 func (a *applier) step(jobs []applyJob) error {
 	clear(a.out.responses)
 	a.out = applied{responses: a.out.responses[:0], digests: a.out.digests[:0]}
-	var group []*pb.Entry
-	size, taken := 0, a.applied
+	a.gathered, a.gatheredBytes, a.taken = a.gathered[:0], 0, a.applied
 	for i := range jobs {
 		job := &jobs[i]
-		entries := job.entries
 		switch job.kind {
 		case jobBarrier:
 			a.barriers = append(a.barriers, *job)
-			continue
 		case jobEndEpoch:
-			if err := a.group(group); err != nil {
+			if err := a.group(); err != nil {
 				return err
 			}
-			group, size = group[:0], 0
 			a.endEpoch(job.reason)
-			continue
+		case jobEarly:
+			a.early.add(job.entries)
 		case jobCommitted:
-			entries = job.message.GetEntries()
-		}
-		for _, e := range entries {
-			fresh, err := a.early.fresh(taken, e, job.kind == jobEarly)
-			if err != nil {
-				return err
-			}
-			if !fresh {
-				continue
-			}
-			group, taken = append(group, e), e.GetIndex()
-			if size += len(e.Data); size >= groupBytes {
-				if err := a.group(group); err != nil {
+			for _, e := range job.message.GetEntries() {
+				fresh, err := a.early.fresh(a.taken, e)
+				if err == nil && fresh {
+					err = a.gather(e)
+				}
+				if err != nil {
 					return err
 				}
-				group, size = group[:0], 0
 			}
-		}
-		if job.kind == jobCommitted {
 			a.out.responses = append(a.out.responses, job.message.GetResponses()...)
 		}
+		for e := a.early.next(a.taken); e != nil; e = a.early.next(a.taken) {
+			if err := a.gather(e); err != nil {
+				return err
+			}
+		}
 	}
-	if err := a.group(group); err != nil {
+	if err := a.group(); err != nil {
 		return err
 	}
 	a.passBarriers()
 	return nil
 }
 
-// group applies consecutive entries with one batch of changes.
-func (a *applier) group(entries []*pb.Entry) error {
-	if len(entries) == 0 {
+// gather adds an entry to the group that is applied next.
+func (a *applier) gather(e *pb.Entry) error {
+	a.gathered, a.taken = append(a.gathered, e), e.GetIndex()
+	if a.gatheredBytes += len(e.Data); a.gatheredBytes < groupBytes {
+		return nil
+	}
+	return a.group()
+}
+
+// group applies what was gathered, with one batch of changes.
+func (a *applier) group() error {
+	if len(a.gathered) == 0 {
 		return nil
 	}
 	effects := a.effects[:0]
-	for _, e := range entries {
+	for _, e := range a.gathered {
 		index := e.GetIndex()
 		if len(e.Data) > 0 && e.GetType() == pb.EntryNormal {
 			var err error
@@ -150,6 +155,8 @@ func (a *applier) group(entries []*pb.Entry) error {
 			a.out.digests = append(a.out.digests, digest{index, a.machine.Digest()})
 		}
 	}
+	clear(a.gathered)
+	a.gathered, a.gatheredBytes = a.gathered[:0], 0
 	if err := a.state.Apply(a.batch, a.applied); err != nil {
 		return err
 	}

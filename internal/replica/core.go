@@ -54,6 +54,7 @@ type core struct {
 	tickIndex uint64 // applied index at which a Tick was last proposed
 
 	transferUntil time.Duration // leadership is being handed over
+	again         bool          // something changed that the timers must see at once
 	out           output
 
 	dropEntry func(entry []byte) bool // for tests: an entry that gets lost [1.1]
@@ -149,6 +150,7 @@ func (c *core) leads() bool { return c.role == raft.StateLeader }
 // moment by which it wants to be called again.
 func (c *core) step(now time.Duration, civil int64, events []event) (wake time.Duration) {
 	c.out.reset()
+	c.again = false
 	slept := now - c.now
 	c.now, c.civil = now, civil
 	if slept > 4*c.limits.Tick {
@@ -162,7 +164,8 @@ func (c *core) step(now time.Duration, civil int64, events []event) (wake time.D
 	c.pack()
 	for c.node.HasReady() {
 		c.ready()
-		c.pack() // what a commit has made room for
+		c.sendRecords() // a new leader wants them
+		c.pack()        // what a commit has made room for
 	}
 	return c.wake()
 }
@@ -255,6 +258,9 @@ func (c *core) leaderTimers() {
 
 // wake is the moment of the next timer.
 func (c *core) wake() time.Duration {
+	if c.again {
+		return c.now
+	}
 	wake := c.tick
 	earlier := func(t time.Duration) {
 		if t > 0 && t < wake {

@@ -75,13 +75,11 @@ func (c *core) peerChanged(e *event) {
 		f.up[e.from] = true
 		delete(c.epochs.refused, e.from)
 		if e.from == c.lead {
-			c.sender.broken = false
 			c.sender.restart(c.now)
 			c.epochs.askAt = min(c.epochs.askAt, c.now)
 		}
 	case evLost:
 		f.up[e.from] = false
-		c.sender.broken = c.sender.broken || e.from == c.lead
 		if s := c.packer.streams[e.from]; s != nil {
 			s.id = 0 // a new process counts its streams anew
 		}

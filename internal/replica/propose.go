@@ -23,7 +23,6 @@ const (
 type sender struct {
 	stream  uint64 // rises with every start
 	rewound bool   // the stream starts at the next send
-	broken  bool   // the streams to the leader are down
 
 	oldest     uint64 // the oldest unapplied record when it was looked at last
 	since      time.Duration
@@ -50,7 +49,7 @@ func (s *sender) progress(now time.Duration) { s.since = now }
 // sendRecords moves what this node's home has on to the leader.
 func (c *core) sendRecords() {
 	s := &c.sender
-	if c.lead == 0 || s.broken && !c.leads() || c.transferring() {
+	if c.lead == 0 || !c.leads() && !c.failover.up[c.lead] || c.transferring() {
 		return
 	}
 	if oldest := c.home.oldest(); oldest == 0 || oldest != s.oldest {

@@ -92,7 +92,11 @@ func (c *core) changed(role raft.StateType, lead uint64) {
 	if role != raft.StateLeader && was == raft.StateLeader {
 		c.packer.reset()
 		c.transferUntil = 0
+		if !c.safety {
+			c.out.applies = append(c.out.applies, applyJob{kind: jobEarly}) // no more of them
+		}
 	}
+	c.again = true
 	c.sender.restart(c.now)
 	c.epochs.askAt = 0
 }

@@ -28,39 +28,51 @@ const lazyEvery = 250 * time.Millisecond
 // memTableSafetyOff keeps the state of an unsafe node in memory: it must not outlive it.
 const memTableSafetyOff = 1 << 30
 
-// earlyEntries remembers the terms of entries that were applied before they were committed.
+// earlyEntries are the entries of a leader that are applied before they are committed.
 type earlyEntries struct {
-	first uint64 // index of terms[0]
-	terms []uint64
+	waiting []*pb.Entry // behind others that wait for their commit
+	first   uint64      // index of terms[0]
+	terms   []uint64    // of those applied early and not committed yet
 }
 
-// fresh reports that e is to be applied now; taken is the index of the entry before the next.
-// Early entries behind others that still wait for their commit wait with them. An entry that is committed where another was
-// applied early is ErrDiverged.
-func (x *earlyEntries) fresh(taken uint64, e *pb.Entry, early bool) (bool, error) {
+// add takes what a leader has proposed; nothing: it isn't the leader any more.
+func (x *earlyEntries) add(entries []*pb.Entry) {
+	if x.waiting = append(x.waiting, entries...); len(entries) == 0 {
+		x.waiting = nil
+	}
+}
+
+// next is the entry behind index taken, if it waits to be applied early.
+func (x *earlyEntries) next(taken uint64) *pb.Entry {
+	for len(x.waiting) > 0 && x.waiting[0].GetIndex() <= taken {
+		x.waiting = x.waiting[1:]
+	}
+	if len(x.waiting) == 0 || x.waiting[0].GetIndex() != taken+1 {
+		return nil
+	}
+	e := x.waiting[0]
+	x.waiting = x.waiting[1:]
+	if len(x.terms) == 0 {
+		x.first = e.GetIndex()
+	}
+	x.terms = append(x.terms, e.GetTerm())
+	return e
+}
+
+// fresh reports that a committed entry is to be applied; taken is the index of the one before.
+// A committed entry where another was applied early is ErrDiverged.
+func (x *earlyEntries) fresh(taken uint64, e *pb.Entry) (bool, error) {
 	index := e.GetIndex()
 	if index > taken {
-		if early {
-			if index != taken+1 {
-				return false, nil
-			}
-			if len(x.terms) == 0 {
-				x.first = index
-			}
-			x.terms = append(x.terms, e.GetTerm())
-		}
 		return true, nil
 	}
 	if len(x.terms) == 0 || index < x.first {
 		return false, nil
 	}
-	at := int(index - x.first)
-	if at >= len(x.terms) || x.terms[at] != e.GetTerm() {
+	if x.terms[0] != e.GetTerm() {
 		return false, fmt.Errorf("%w: entry %d of term %d; start it again", ErrDiverged, index, e.GetTerm())
 	}
-	if !early {
-		x.terms, x.first = x.terms[at+1:], index+1
-	}
+	x.terms, x.first = x.terms[1:], index+1
 	return false, nil
 }
 
@@ -74,7 +86,8 @@ type lazySends struct {
 func (l *lazySends) sift(now time.Duration, sends []*pb.Message) []*pb.Message {
 	kept := sends[:0]
 	for _, m := range sends {
-		if m.GetType() == pb.MsgApp {
+		// Entries without data pass: by the first one a new leader makes itself known.
+		if m.GetType() == pb.MsgApp && (payload{m}).Size() > 64+16*len(m.Entries) {
 			l.held = append(l.held, m)
 			continue
 		}

@@ -100,6 +100,7 @@ func (r *Replica) Status() Status {
 	s := *r.shown.Load()
 	s.Applied = r.state.AppliedIndex()
 	s.Commit = max(s.Commit, s.Applied)
+	s.Epoch, _, _ = r.home.life()
 	s.Lag, s.Backlog, s.LogBytes = r.Lag(), r.Backlog(), r.log.SizeBytes()
 	return s
 }
