@@ -38,9 +38,19 @@ func (m *Machine) changeSettle(c *command.Settle, p *plan) {
 		}
 	}
 	if c.Request != 0 {
+		if len(c.Refs) == 0 && l != nil {
+			m.fence(l.queue)
+		}
 		e := m.tell(p.conn, command.EffectSettled)
 		e.Link, e.Request, e.Refs = c.Link, c.Request, lost
 	}
+}
+
+// fence hands out now what would be at the end of the entry, so that the answer that
+// follows comes behind it: a home that asks for nothing but an answer wants to know
+// what an allowance brings [4.6].
+func (m *Machine) fence(q *queue) {
+	m.steps += m.handOut(q, max(maxSteps-m.steps, leastSteps/10))
 }
 
 // settle applies an outcome to a held delivery.
