@@ -61,7 +61,7 @@ func (l *Log) list() ([]uint64, error) {
 		return nil, fmt.Errorf("making the log directory %s: %w", l.dirPath, err)
 	}
 	if err := syncDir(l.fs, l.dir.path); err != nil {
-		return nil, fmt.Errorf("%w: syncing %s: %v", ErrDisk, l.dir.path, err)
+		return nil, fmt.Errorf("%w: syncing %s: %w", ErrDisk, l.dir.path, err)
 	}
 	names, err := l.fs.List(l.dirPath)
 	if err != nil {
@@ -227,7 +227,7 @@ func (r *recovery) note(mark position) {
 
 // unreadable is an error of the disk while reading: never taken for an empty place.
 func (r *recovery) unreadable(seg *segment, offset int64, err error) error {
-	return fmt.Errorf("%w: reading log segment %s at offset %d: %v; keep the directory, and let the node join anew from its peers",
+	return fmt.Errorf("%w: reading log segment %s at offset %d: %w; keep the directory, and let the node join anew from its peers",
 		ErrCorrupt, r.path(seg.seq), offset, err)
 }
 

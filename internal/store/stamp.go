@@ -79,7 +79,7 @@ func readStamp(files FS, path string) (Stamp, uint64, error) {
 	var b [stampBytes + 1]byte
 	n, err := io.ReadFull(f, b[:])
 	if err != nil && !isEOF(err) {
-		return Stamp{}, 0, fmt.Errorf("%w: reading %s: %v", ErrCorrupt, path, err)
+		return Stamp{}, 0, fmt.Errorf("%w: reading %s: %w", ErrCorrupt, path, err)
 	}
 	return decodeStamp(b[:n], path)
 }

@@ -47,7 +47,7 @@ func (d *Dir) OpenState(opts StateOptions) (*State, error) {
 		return nil, fmt.Errorf("making the state directory %s: %w", s.path, err)
 	}
 	if err := syncDir(d.fs, d.path); err != nil {
-		return nil, fmt.Errorf("%w: syncing %s: %v", ErrDisk, d.path, err)
+		return nil, fmt.Errorf("%w: syncing %s: %w", ErrDisk, d.path, err)
 	}
 	db, err := pebble.Open(s.path, opts.pebble(d.fs, s.path))
 	if err != nil {
