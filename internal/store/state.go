@@ -66,9 +66,9 @@ func (d *Dir) OpenState(opts StateOptions) (*State, error) {
 func (s *State) openError(err error) error {
 	switch {
 	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("%w: opening the state in %s: %v; keep the directory, and let the node join anew from its peers", ErrCorrupt, s.path, err)
+		return fmt.Errorf("%w: opening the state in %s: %w; keep the directory, and let the node join anew from its peers", ErrCorrupt, s.path, err)
 	case strings.Contains(err.Error(), "unknown format major version"):
-		return fmt.Errorf("%w: opening the state in %s: %v; run a newer version", ErrVersion, s.path, err)
+		return fmt.Errorf("%w: opening the state in %s: %w; run a newer version", ErrVersion, s.path, err)
 	}
 	return fmt.Errorf("opening the state in %s: %w", s.path, err)
 }
@@ -92,7 +92,7 @@ func (s *State) Apply(b *Batch, applied uint64) error {
 		err = batch.Commit(pebble.NoSync)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: applying entry %d to the state in %s: %v; the node has to stop", ErrDisk, applied, s.path, err)
+		return fmt.Errorf("%w: applying entry %d to the state in %s: %w; the node has to stop", ErrDisk, applied, s.path, err)
 	}
 	batch.Reset()
 	s.inMemory.Store(applied)
