@@ -179,6 +179,7 @@ func TestKilledNodeLosesItsEpochAtOnce(t *testing.T) {
 // for longer than its lease; it then sees its epoch ended, closes its clients, and gets a new
 // one.
 func TestCutOffNode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	f := c.follower()
 	f.WantLease(true)
@@ -221,6 +222,7 @@ func (c *cluster) leader2(but command.NodeID) (l *member) {
 // [3.8] A leader that is cut off answers no barrier and applies nothing more; the others go
 // on. What its home proposed meanwhile is applied once or, since its epoch ends, never.
 func TestCutOffLeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	old := c.leader()
 	c.isolate(old.id, true)
@@ -392,6 +394,7 @@ func TestEmptyDirectory(t *testing.T) {
 
 // [8.2] No node founds a cluster while one of the list is silent.
 func TestFoundingWaitsForAll(t *testing.T) {
+	t.Parallel()
 	c := &cluster{t: t, peers: map[command.NodeID]string{}, dirs: map[command.NodeID]string{}, nodes: map[command.NodeID]*member{}, wire: newWire()}
 	full := newCluster(t, 3, nil) // for three free addresses
 	for _, id := range []command.NodeID{1, 2, 3} {
@@ -439,6 +442,7 @@ func TestOtherPeers(t *testing.T) {
 
 // [1.2] Three ends of the epoch within 10 s: the node waits before it asks again.
 func TestFlapping(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	m := c.nodes[1]
 	for i := range 3 {

@@ -13,6 +13,7 @@ func unsafe(o *Options) { o.SafetyOff = true }
 
 // With safety off a killed leader takes with it what it answered last, and comes back.
 func TestSafetyOffLoses(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, unsafe)
 	l := c.leader()
 	answered := 0
@@ -31,6 +32,7 @@ func TestSafetyOffLoses(t *testing.T) {
 // A leader that was cut off and had answered what the others never got ends itself, and
 // comes back with their state.
 func TestSafetyOffDiverges(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, unsafe)
 	old := c.leader()
 	c.isolate(old.id, true)
