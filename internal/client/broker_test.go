@@ -131,10 +131,11 @@ type bSettle struct {
 
 // bSender is our end of a client's receiver.
 type bSender struct {
-	s    *bSession
-	l    *engine.Link
-	q    *bQueue
-	name string
+	s      *bSession
+	l      *engine.Link
+	q      *bQueue
+	name   string
+	resume []string // tags whose transfers are to go on
 }
 
 func (c *cluster) connect() *brokerConn {
@@ -167,7 +168,8 @@ func (b *brokerConn) input(p []byte, now time.Time) []byte {
 		if _, ok := b.sasl.Next(); ok {
 			b.sasl.Outcome(amqp.SASLCodeOK, nil)
 		}
-		if out := b.sasl.TakeOutput(nil); len(out) > 0 {
+		out := b.sasl.TakeOutput(nil)
+		if _, _, done := b.sasl.Done(); !done || len(out) > 0 {
 			return out
 		}
 	}
@@ -324,11 +326,7 @@ func (b *brokerConn) attachReceiver(s *bSession, ev engine.Event, reply amqp.Att
 	_ = ev.Link.Accept(reply)
 	ev.Link.Data = x
 	b.senders = append(b.senders, x)
-	for _, tag := range still {
-		if _, err := ev.Link.Send(engine.Transfer{Tag: []byte(tag), Resume: true}); err != nil {
-			b.c.t.Fatalf("broker: resuming %x: %v", tag, err)
-		}
-	}
+	x.resume = still
 	for _, tag := range slices.Clone(s.order[name]) {
 		if m := s.held[name][tag]; m != nil && !mapped[tag] { // never seen
 			delete(s.held[name], tag)
@@ -359,6 +357,12 @@ func (b *brokerConn) detached(ev engine.Event) {
 // deliver hands out what there is.
 func (b *brokerConn) deliver() {
 	for _, x := range b.senders {
+		for len(x.resume) > 0 && x.l.Credit() > 0 {
+			if _, err := x.l.Send(engine.Transfer{Tag: []byte(x.resume[0]), Resume: true}); err != nil {
+				b.c.t.Fatalf("broker: resuming %x: %v", x.resume[0], err)
+			}
+			x.resume = x.resume[1:]
+		}
 		for len(x.q.ready) > 0 && x.l.Credit() > 0 {
 			m := x.q.ready[0]
 			x.q.ready = x.q.ready[1:]
