@@ -35,7 +35,7 @@ func TestOutcomes(t *testing.T) {
 		{"rejected", &amqp.Rejected{Error: &amqp.Error{Condition: "x:y", Description: "why"}}, "0/0", "1/0", 0, false, false},
 		{"modified failed", modified, "1/0", "none", 1, false, true},
 		{"modified here", &amqp.Modified{UndeliverableHere: true}, "0/0", "1/0", 0, false, false}, // there is no other link [3.9]
-		{"default", nil, "1/0", "none", 0, true, true}, // released, where the source names none
+		{"default", nil, "1/0", "none", 0, true, true},                                            // released, where the source names none
 	} {
 		for _, settled := range []bool{true, false} {
 			if tc.state == nil && !settled {
