@@ -68,7 +68,7 @@ func (m *Machine) Apply(index uint64, entry []byte, out Changes, effects []comma
 
 // finish does what ends an entry: jobs, hand-outs, and the keys and values.
 func (m *Machine) finish() {
-	budget := max(maxSteps-m.steps, leastSteps)
+	budget := max(m.maxSteps-m.steps, m.leastSteps)
 	budget -= m.runJobs(budget * 4 / 5)
 	m.handOutAll(budget)
 	m.flush()

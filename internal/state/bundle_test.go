@@ -13,15 +13,18 @@ import (
 
 // disk is a store in memory.
 type disk struct {
-	kv  map[string]string
-	log []string // operations of the entry
+	kv    map[string]string
+	log   []string // operations of the entry
+	quiet bool     // no log
 }
 
 func newDisk() *disk { return &disk{kv: make(map[string]string)} }
 
 func (d *disk) Put(key, value []byte) {
 	d.kv[string(key)] = string(value)
-	d.log = append(d.log, fmt.Sprintf("put %x %x", key, value))
+	if !d.quiet {
+		d.log = append(d.log, fmt.Sprintf("put %x %x", key, value))
+	}
 }
 
 func (d *disk) Delete(key []byte) {
@@ -156,10 +159,11 @@ func (b *bundle) apply(entry []byte) []command.Effect {
 		if twin, err = Load(testGroup, b.disk.next(testGroup)); err != nil {
 			b.Fatalf("entry %d: load: %v", b.index, err)
 		}
+		twin.maxSteps, twin.leastSteps = b.m.maxSteps, b.m.leastSteps
 		b.same("the loaded machine", b.m.dump(), twin.dump())
 		before = b.disk.copy()
 	}
-	b.disk.log = nil
+	b.disk.log, b.disk.quiet = nil, b.single
 	effects, err := b.m.Apply(b.index, entry, b.disk, nil)
 	if err != nil {
 		b.Fatalf("entry %d: %v", b.index, err)

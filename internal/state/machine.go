@@ -48,23 +48,26 @@ type Machine struct {
 	ending     []*link               // return jobs, by id [4.2]
 	working    []*queue              // deletions and purges under way, by incarnation
 	touched    []*queue              // queues that may have something to hand out
-	steps      int                   // done in this entry
-	index      uint64                // of this entry
-	place      int                   // of this command in it
-	record     command.Record        // that this command stands in
-	inPart     bool                  // this command came in parts
-	effects    []command.Effect      // of this entry
-	applied    []command.Effect      // EffectApplied and EffectExpected, one per node
-	plan       plan                  // from check to change
-	decoder    command.Decoder       // of records
-	inner      command.Decoder       // of commands that came in parts
-	out        Changes               // of this entry
-	digest     uint64                // after the last entry
-	hash       *xxhash.Digest        // of this entry
-	dirty      dirty                 // what flush writes
-	keyBuf     []byte                // scratch
-	valueBuf   []byte                // scratch
-	scratch    []uint64              // scratch
+	// maxSteps bounds an entry's work [4.2]; leastSteps is what jobs and hand-outs get
+	// behind an entry full of commands.
+	maxSteps, leastSteps int
+	steps                int              // done in this entry
+	index                uint64           // of this entry
+	place                int              // of this command in it
+	record               command.Record   // that this command stands in
+	inPart               bool             // this command came in parts
+	effects              []command.Effect // of this entry
+	applied              []command.Effect // EffectApplied and EffectExpected, one per node
+	plan                 plan             // from check to change
+	decoder              command.Decoder  // of records
+	inner                command.Decoder  // of commands that came in parts
+	out                  Changes          // of this entry
+	digest               uint64           // after the last entry
+	hash                 *xxhash.Digest   // of this entry
+	dirty                dirty            // what flush writes
+	keyBuf               []byte           // scratch
+	valueBuf             []byte           // scratch
+	scratch              []uint64         // scratch
 }
 
 // New is the machine before the first entry.
@@ -89,6 +92,7 @@ func New(group uint16) *Machine {
 		moved:    make(map[uint32]origin),
 		excluded: make(map[uint32]exclusions),
 		hash:     xxhash.New(),
+		maxSteps: maxSteps, leastSteps: leastSteps,
 	}
 	return m
 }

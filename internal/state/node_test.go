@@ -158,7 +158,6 @@ func TestLargeCommit(t *testing.T) {
 	whole := command.Append(nil, c)
 	for at := 0; at < len(whole); at += command.MaxPlain {
 		end := min(at+command.MaxPlain, len(whole))
-		b.disk.log = nil
 		b.do(1, &command.Part{Command: 1, Offset: uint64(at), Last: end == len(whole), Data: whole[at:end]})
 	}
 	wantOutcome(t, b.one(command.EffectDecided), command.TxCommitted, "")

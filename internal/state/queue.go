@@ -61,7 +61,8 @@ func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 		m.dropLink(l)
 		m.steps++
 	}
-	q.sub.links, q.sub.ready, q.sub.returning = nil, nil, 0
+	q.sub.links, q.sub.ready, q.sub.returning, q.sub.inFlight = nil, nil, 0, 0
+	q.sub.returned, q.sub.picky, q.sub.doomed = nil, nil, nil
 	q.sub.purgeFrom, q.sub.purgeTo = 1, q.next
 	m.markPlace(q)
 	m.work(q)

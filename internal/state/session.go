@@ -176,6 +176,11 @@ func (m *Machine) changeSessionEnd(c *command.SessionEnd, p *plan) {
 			m.endLink(l, ruleClosed)
 		}
 	}
+	for _, number := range sortedKeys(s.conn.senders) {
+		if x := s.conn.senders[number]; x.stream.session == s {
+			m.dropSender(s.conn, x)
+		}
+	}
 	m.leaveConn(s)
 	m.finishSession(s)
 }
@@ -231,11 +236,11 @@ func (m *Machine) forgetSession(s *session) {
 
 // runTimers does what is due, earliest first, within the entry's work [4.2, 4.5].
 func (m *Machine) runTimers() {
-	for m.grace.next() <= m.running && m.steps < maxSteps/2 {
+	for m.grace.next() <= m.running && m.steps < m.maxSteps/2 {
 		m.steps++
 		m.endGrace(m.grace.heap[0])
 	}
-	for m.retain.next() <= m.civil && m.steps < maxSteps/2 {
+	for m.retain.next() <= m.civil && m.steps < m.maxSteps/2 {
 		m.steps++
 		s := m.retain.heap[0]
 		if s.token && !s.ended && len(s.outcomes) > 0 {

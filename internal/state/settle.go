@@ -50,7 +50,7 @@ func (m *Machine) changeSettle(c *command.Settle, p *plan) {
 // follows comes behind it: a home that asks for nothing but an answer wants to know
 // what an allowance brings [4.6].
 func (m *Machine) fence(q *queue) {
-	m.steps += m.handOut(q, max(maxSteps-m.steps, leastSteps/10))
+	m.steps += m.handOut(q, max(m.maxSteps-m.steps, m.leastSteps/10))
 }
 
 // settle applies an outcome to a held delivery.
