@@ -64,6 +64,8 @@ type applier struct {
 	epoch    command.Epoch
 	early    earlyEntries
 	barriers []applyJob // answered, their index not yet applied here
+	// ownNumber is the number up to which this node's records are applied; 0: no news.
+	ownNumber uint64
 
 	gathered      []*pb.Entry // to be applied with the next batch
 	gatheredBytes int
@@ -203,7 +205,7 @@ func (a *applier) deliver(effects []command.Effect) error {
 			return err
 		}
 	}
-	a.sorter.deliver(a.mailbox)
+	a.handOver()
 	if a.epoch != 0 {
 		// Whatever ended the epoch, the machine knows.
 		if epoch, _ := a.machine.Epoch(a.node); epoch != a.epoch {
@@ -214,12 +216,22 @@ func (a *applier) deliver(effects []command.Effect) error {
 	return nil
 }
 
+// handOver gives the mailbox what was collected for it, and then the home the number up to
+// which its records are applied: who waits for that finds the effects delivered.
+func (a *applier) handOver() {
+	a.sorter.deliver(a.mailbox)
+	if a.ownNumber != 0 {
+		a.home.applied(a.epoch, a.ownNumber)
+		a.ownNumber = 0
+	}
+}
+
 // own carries out an effect for the node itself.
 func (a *applier) own(e *command.Effect) error {
 	switch e.Kind {
 	case command.EffectApplied:
 		if e.Epoch == a.epoch {
-			a.home.applied(e.Epoch, e.Number)
+			a.ownNumber = e.Number
 		}
 	case command.EffectExpected:
 		if e.Epoch == a.epoch && a.epoch != 0 {
@@ -259,7 +271,7 @@ func (a *applier) endEpoch(reason string) {
 	if a.epoch == 0 {
 		return
 	}
-	a.sorter.deliver(a.mailbox)
+	a.handOver()
 	a.epoch = 0
 	a.home.end()
 	a.requests.endAll()

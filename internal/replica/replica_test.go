@@ -271,7 +271,7 @@ func TestParts(t *testing.T) {
 	conn := func(id uint64, text string) []byte {
 		return command.Append(nil, &command.QueueCreate{Conn: command.ConnID(id), Name: text})
 	}
-	large := conn(1, strings.Repeat("large ", 1<<20))
+	large := conn(1, strings.Repeat("large ", 1<<18))
 	f.Propose(slices.Clone(large))
 	f.Propose(conn(1, "own"))
 	f.Propose(conn(2, "other"))
