@@ -38,7 +38,7 @@ func TestServeRefusesWrongFlags(t *testing.T) {
 		{"unknown flag", []string{"--frobnicate"}, []string{"frobnicate"}},
 		{"node 0", []string{"--node", "0"}, []string{"node", "0"}},
 		{"node not among peers", []string{"--node", "4", "--peers", "1=127.0.0.1:1,2=127.0.0.1:2,3=127.0.0.1:3"}, []string{"4", "peers"}},
-		{"two peers", []string{"--node", "1", "--peers", "1=127.0.0.1:1,2=127.0.0.1:2"}, []string{"peers", "1 or 3"}},
+		{"two peers", []string{"--node", "1", "--peers", "1=127.0.0.1:1,2=127.0.0.1:2"}, []string{"peers", "one node or three"}},
 		{"listen off loopback", []string{"--listen", "0.0.0.0:5672"}, []string{"0.0.0.0:5672", "loopback"}},
 		{"admin off loopback", []string{"--admin", "0.0.0.0:8161"}, []string{"0.0.0.0:8161", "loopback"}},
 		{"no port", []string{"--listen", "127.0.0.1"}, []string{"listen", "127.0.0.1"}},

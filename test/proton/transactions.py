@@ -59,7 +59,7 @@ class SendStory(Story):
 
     def __init__(self, broker, queue, end):
         super().__init__(broker)
-        self.queue, self.end, self.confirmed = queue, end, 0
+        self.queue, self.end, self.transaction, self.sent = queue, end, None, False
 
     def begin(self):
         self.sender = self.container.create_sender(self.conn, self.queue)
@@ -67,14 +67,18 @@ class SendStory(Story):
 
     def on_transaction_declared(self, event):
         self.transaction = event.transaction
+        self.work()
+
+    def on_sendable(self, event):
+        self.work()
+
+    def work(self):
+        if self.transaction is None or self.sent or self.sender.credit < 3:
+            return
+        self.sent = True
         for i in range(3):
             self.transaction.send(self.sender, Message(id=str(i), body="m%d" % i))
-
-    def on_accepted(self, event):
-        if event.sender == self.sender:
-            self.confirmed += 1
-            if self.confirmed == 3:
-                getattr(self.transaction, self.end)()
+        getattr(self.transaction, self.end)()
 
     def on_transaction_committed(self, event):
         self.done(None if self.end == "commit" else "committed")
