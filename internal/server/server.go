@@ -142,12 +142,13 @@ func (s *Server) Addr() net.Addr { return s.ln.Addr() }
 // connections are refused.
 func (s *Server) Run(ctx context.Context, log frontend.Log) error {
 	s.mu.Lock()
-	s.node = frontend.New(s.cfg.Frontend, log)
-	s.node.EpochBegun(s.epoch)
+	node := frontend.New(s.cfg.Frontend, log)
+	s.node = node
+	node.EpochBegun(s.epoch)
 	s.mu.Unlock()
 	done := make(chan struct{})
 	tended := make(chan struct{})
-	go func() { defer close(tended); s.orphans.tend(s.node, done) }()
+	go func() { defer close(tended); s.orphans.tend(node, done) }()
 	unhook := context.AfterFunc(ctx, func() { _ = s.ln.Close() })
 	err := s.accept()
 	unhook()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -50,7 +51,8 @@ func start(t testing.TB, change ...func(*Config)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err = replica.Open(replica.Options{Node: 1, Peers: map[command.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), Mailbox: s})
+	rep, err = replica.Open(replica.Options{Node: 1, Peers: map[command.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), Mailbox: s,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
