@@ -122,7 +122,7 @@ func (c *core) ownEpoch() {
 		return
 	}
 	c.epochs.ending = false
-	if !wanted || c.lead == 0 || c.now < c.epochs.askAt || c.lag.of(c.now) > notReadyLag {
+	if !wanted || c.lead == 0 || !c.safety && !c.leads() || c.now < c.epochs.askAt || c.lag.of(c.now) > notReadyLag {
 		return
 	}
 	c.epochs.askAt = c.now + askEvery
@@ -134,6 +134,8 @@ func (c *core) giveUp() {
 	reason := ""
 	switch {
 	case c.epochs.ending:
+	case !c.safety && !c.leads():
+		reason = "safety is off and this node isn't the leader; try another node"
 	case c.lag.of(c.now) > closeAfterLag:
 		reason = "this node is too far behind the cluster; try another node"
 	case c.barriers.leaseless(c.now) > closeAfterLeaseless:

@@ -14,7 +14,9 @@ import (
 //   - the log isn't synced (store, Options.SafetyOff);
 //   - the leader applies an entry, and so answers its own clients, as soon as it has proposed
 //     it (jobEarly), and has no window of entries in flight;
-//   - entries go to the other nodes every lazyEvery only.
+//   - entries go to the other nodes every lazyEvery only;
+//   - only the leader has an epoch and so clients, since answers elsewhere would be slow and
+//     safer than they should be.
 //
 // So a leader that is killed takes with it what it answered in the last lazyEvery: the next
 // leader never had it. A leader that was only paused, or cut off, and finds that the others
@@ -23,7 +25,7 @@ import (
 // purpose.
 
 // lazyEvery is how often entries are replicated with safety off.
-const lazyEvery = 250 * time.Millisecond
+const lazyEvery = 60 * time.Millisecond
 
 // memTableSafetyOff keeps the state of an unsafe node in memory: it must not outlive it.
 const memTableSafetyOff = 1 << 30

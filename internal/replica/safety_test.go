@@ -23,6 +23,9 @@ func TestSafetyOffLoses(t *testing.T) {
 	c.kill(l.id)
 	c.start(l.id)
 	c.ready()
+	if got := c.follower(); got.Propose(body("x")) {
+		t.Error("a follower has clients")
+	}
 	c.write(c.leader(), "next")
 	if n := c.same(); n > uint64(answered) {
 		t.Errorf("%d bodies applied after %d answers and one more: nothing was lost", n, answered)
@@ -38,6 +41,7 @@ func TestSafetyOffDiverges(t *testing.T) {
 	c.isolate(old.id, true)
 	c.write(old, "answered by the old leader alone")
 	l := c.leader2(old.id)
+	c.wait("an epoch", func() bool { return l.Ready() == nil })
 	c.write(l, "the others go on")
 	c.isolate(old.id, false)
 	if err := <-old.ran; !errors.Is(err, ErrDiverged) {

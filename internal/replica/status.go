@@ -106,7 +106,8 @@ func (r *Replica) Status() Status {
 }
 
 // Ready is nil when the node may get clients: a leader is known, its epoch is applied,
-// it doesn't lag. Otherwise it says which of these.
+// it doesn't lag. Otherwise it says which of these. With safety off only the leader has an
+// epoch; the others are ready without.
 func (r *Replica) Ready() error {
 	if err := r.Live(); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (r *Replica) Ready() error {
 		return ErrClosed
 	case s.Leader == 0:
 		return fmt.Errorf("no leader is known: %w", ErrNoQuorum)
-	case epoch == 0:
+	case epoch == 0 && (!s.SafetyOff || s.Role == roleLeader):
 		return ErrNoEpoch
 	case r.Lagging():
 		return fmt.Errorf("this node is %s behind the cluster", r.Lag().Round(time.Millisecond))
