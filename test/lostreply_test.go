@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,11 +95,12 @@ func (s *lostReply) commit(toServer bool, n int, act func(node *cluster.Node)) (
 	if err := tx.Accept(d); err != nil {
 		s.t.Fatalf("tx.Accept: %v", err)
 	}
+	var once sync.Once // the next home is only cut off: two dead nodes are no majority
 	for i, p := range s.proxies {
 		node := s.cluster.Nodes[i]
 		p.Arm(toServer, n, func() {
 			if act != nil {
-				act(node)
+				once.Do(func() { act(node) })
 			}
 		})
 	}
@@ -195,12 +197,13 @@ func TestHomeKilledDuringCommit(t *testing.T) {
 	}
 	s := newLostReply(t)
 	s.commit(true, 1<<30, nil)
+	spanTo, spanBy := max(s.largestTo, 20), max(s.largestBy, 20)
 	killed := 0
 	for i := 0; killed < kills && i < 3*kills; i++ {
 		toServer := i%2 == 0
-		span := max(s.largestBy, 20)
+		span := spanBy
 		if toServer {
-			span = max(s.largestTo, 20)
+			span = spanTo
 		}
 		var victim *cluster.Node
 		s.commit(toServer, (i*37)%span, func(node *cluster.Node) {

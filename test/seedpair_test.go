@@ -23,13 +23,12 @@ func seedDuration() time.Duration {
 	return 25 * time.Second
 }
 
-// program is one process of a pair and the report of its last line.
+// program is the report in the last line of one process of a pair. A failed validation
+// is exit status 1.
 type program struct {
-	Name       string `json:"program"`
-	Commits    int64  `json:"commits"`
-	RolledBack int64  `json:"rolled_back"`
-	Resolved   int64  `json:"resolved"`
-	Valid      bool   `json:"valid"`
+	Committed  int64 `json:"committed"`
+	RolledBack int64 `json:"rolled_back"`
+	Resolved   int64 `json:"resolved"`
 }
 
 // runPair runs sender and receiver against a harassed cluster (rule S7): neither may
@@ -59,8 +58,8 @@ func runPair(t *testing.T, c *cluster.Cluster, sender, receiver []string) {
 		return
 	}
 	t.Logf("%d kills, %d pauses: sender %+v, receiver %+v", counts.Kills.Load(), counts.Pauses.Load(), reports[0], reports[1])
-	if reports[0].Commits == 0 || reports[0].Commits != reports[1].Commits {
-		t.Errorf("sender committed %d, receiver %d", reports[0].Commits, reports[1].Commits)
+	if reports[0].Committed == 0 || reports[0].Committed != reports[1].Committed {
+		t.Errorf("sender committed %d, receiver %d", reports[0].Committed, reports[1].Committed)
 	}
 	if counts.Kills.Load() == 0 {
 		t.Error("nothing was killed")
@@ -79,9 +78,6 @@ func runProgram(ctx context.Context, args []string) (program, error) {
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	if err := json.Unmarshal(lines[len(lines)-1], &p); err != nil {
 		return p, fmt.Errorf("%s: last line %q: %w", filepath.Base(args[0]), lines[len(lines)-1], err)
-	}
-	if !p.Valid {
-		return p, fmt.Errorf("%s: validation failed\n%s", filepath.Base(args[0]), stderr.Bytes())
 	}
 	return p, nil
 }

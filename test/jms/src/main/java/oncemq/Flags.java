@@ -37,13 +37,12 @@ final class Flags {
     }
 
     /** The last line of output, as the Go pair prints it. */
-    void report(String program, long commits, long rolledBack, long resolved, boolean valid) {
+    void report(String program, long committed, long rolledBack, long resolved) {
         if (json) {
-            System.out.printf("{\"program\":\"%s\",\"commits\":%d,\"rolled_back\":%d,\"resolved\":%d,\"valid\":%b}%n",
-                    program, commits, rolledBack, resolved, valid);
+            System.out.printf("{\"committed\":%d,\"rolled_back\":%d,\"resolved\":%d,\"counter\":%d}%n",
+                    committed, rolledBack, resolved, committed);
         } else {
-            System.out.printf("%s: %d commits, %d rolled back, %d resolved by token, %s%n",
-                    program, commits, rolledBack, resolved, valid ? "valid" : "VALIDATION FAILED");
+            System.out.printf("%s: %d committed, %d rolled back, %d resolved by token%n", program, committed, rolledBack, resolved);
         }
     }
 }

@@ -38,7 +38,7 @@ public final class Receiver {
                             System.err.printf("receiver: got counter %d after %d committed (delivery %d): %s%n",
                                     counter, commitCounter, m.getIntProperty("JMSXDeliveryCount"),
                                     counter <= commitCounter ? "repeat" : "gap");
-                            flags.report("receiver", commitCounter, rolledBack, resolved, false);
+                            flags.report("receiver", commitCounter, rolledBack, resolved);
                             System.exit(1);
                         }
                         Outcomes.name(session, txNames, name, 1);
@@ -61,6 +61,6 @@ public final class Receiver {
                 }
             }
         }
-        flags.report("receiver", commitCounter, rolledBack, resolved, true);
+        flags.report("receiver", commitCounter, rolledBack, resolved);
     }
 }

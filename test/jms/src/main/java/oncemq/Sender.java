@@ -49,7 +49,7 @@ public final class Sender {
                 }
             }
         }
-        flags.report("sender", commitCounter, rolledBack, resolved, true);
+        flags.report("sender", commitCounter, rolledBack, resolved);
     }
 
     /** S7: after another error than a rollback the session is rolled back too. */
