@@ -39,7 +39,7 @@ func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) {
 	if err := cl.d.wait(ctx, cl.d.up); err != nil {
 		cl.d.mu.Lock()
 		if last := cl.d.core.Err(); last != nil {
-			err = fmt.Errorf("dial %s: %w (last: %w)", urls, err, public(last))
+			err = fmt.Errorf("dial %s: %w (last: %w)", redacted(urls), err, public(last))
 		}
 		cl.d.core.Abort()
 		cl.d.after()
@@ -52,7 +52,7 @@ func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) {
 	cl.d.mu.Unlock()
 	if over {
 		cl.d.wg.Wait()
-		return nil, fmt.Errorf("dial %s: %w", urls, public(err))
+		return nil, fmt.Errorf("dial %s: %w", redacted(urls), public(err))
 	}
 	return cl, nil
 }

@@ -124,7 +124,10 @@ func (m *Message) decode(payload []byte) (amqp.Header, error) {
 	if err != nil {
 		return h, err
 	}
-	m.Transient, m.Priority, m.HasPriority = !h.Durable, h.Priority, h.Priority != amqp.DefaultPriority
+	m.Transient = !h.Durable
+	if h.Priority != amqp.DefaultPriority {
+		m.Priority, m.HasPriority = h.Priority, true
+	}
 	m.TTL = time.Duration(h.TTL.V) * time.Millisecond
 	if err := m.readProperties(s.Properties); err != nil {
 		return h, err

@@ -95,17 +95,19 @@ func (s *Sender) SendAsync(ctx context.Context, m *Message) (*Receipt, error) {
 		queued = make(chan struct{})
 		r.queued = queued
 	}
+	refused := r.x.Done() && r.x.Err() != nil
 	d.after()
 	d.mu.Unlock()
 	if queued != nil {
 		if err := r.waitQueued(ctx, queued); err != nil {
 			return nil, err
 		}
+		d.mu.Lock()
+		refused = !r.x.HandedOver() && r.x.Err() != nil
+		d.mu.Unlock()
 	}
-	if r.x.Done() {
-		if err := r.outcome(); err != nil {
-			return nil, err
-		}
+	if refused {
+		return nil, r.outcome()
 	}
 	return r, nil
 }

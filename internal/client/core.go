@@ -28,8 +28,9 @@ type Core struct {
 	openedAt            time.Time
 	progress            bool // this connection brought an answer
 
-	sasl *engine.SASLClient // nil once it is done
-	conn *engine.Conn
+	sasl     *engine.SASLClient // nil once it is done
+	saslSays bool               // it may have output
+	conn     *engine.Conn
 
 	// due: an answer is due since dueSince at the latest, so that silence after lastIn means something.
 	due              bool

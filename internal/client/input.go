@@ -17,7 +17,7 @@ func (c *Core) Input(serial uint32, b []byte, now time.Time) (consumed int, want
 	}
 	if c.sasl != nil {
 		n, err := c.sasl.Input(b)
-		consumed = n
+		consumed, c.saslSays = n, true
 		if err != nil {
 			c.saslFailed(err, now)
 			return len(b), false
@@ -60,6 +60,7 @@ func (c *Core) TakeOutput(serial uint32, spare []byte, now time.Time) []byte {
 		return nil
 	}
 	if c.sasl != nil {
+		c.saslSays = false
 		return c.sasl.TakeOutput(spare)
 	}
 	out := c.conn.TakeOutput(spare, now)
@@ -75,7 +76,10 @@ func (c *Core) TakeOutput(serial uint32, spare []byte, now time.Time) []byte {
 
 // HasOutput says that TakeOutput would give bytes.
 func (c *Core) HasOutput() bool {
-	return c.conn != nil && (c.sasl != nil || c.conn.HasOutput())
+	if c.sasl != nil {
+		return c.saslSays
+	}
+	return c.conn != nil && c.conn.HasOutput()
 }
 
 // handle works the engine's events off and moves on what they let.

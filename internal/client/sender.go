@@ -449,5 +449,8 @@ func (x *Send) Sender() *Sender { return x.sender }
 // Queued says that it was handed over once, or has ended.
 func (x *Send) Queued() bool { return x.queued || x.done }
 
+// HandedOver says that it was handed to a connection once.
+func (x *Send) HandedOver() bool { return x.queued }
+
 // SessionOf is the sender's session.
 func (snd *Sender) SessionOf() *Session { return snd.session }
