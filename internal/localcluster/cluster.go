@@ -35,7 +35,7 @@ type Cluster struct {
 // Start starts the nodes, and doesn't wait until they are ready. Close the cluster
 // afterwards in any case but an error.
 func Start(cfg Config) (*Cluster, error) {
-	addrs, err := freeAddrs(3 * cfg.Nodes)
+	addrs, err := FreeAddrs(3 * cfg.Nodes)
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,7 @@ func TestNodeThatCannotRunIsSaid(t *testing.T) {
 
 // TestPortsAreOutOfTheKernelsRange: a dead node's port must not become some client's.
 func TestPortsAreOutOfTheKernelsRange(t *testing.T) {
-	addrs, err := freeAddrs(9)
+	addrs, err := FreeAddrs(9)
 	if err != nil {
 		t.Fatal(err)
 	}

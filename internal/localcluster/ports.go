@@ -17,8 +17,8 @@ func firstEphemeral() int {
 	return low
 }
 
-// freeAddrs finds n loopback addresses on which nobody listens now.
-func freeAddrs(n int) ([]string, error) {
+// FreeAddrs finds n loopback addresses (host:port) on which nobody listens now.
+func FreeAddrs(n int) ([]string, error) {
 	const lowest = 10000
 	span := firstEphemeral() - lowest
 	if span < 1000 {
