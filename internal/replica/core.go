@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	electionTicks  = 10
-	heartbeatTicks = 2
+	electionTicks  = 5
+	heartbeatTicks = 1
+	// clockEvery is how often a follower tells the leader its clock.
+	clockEvery = time.Second
 )
 
 // core is the raft step: events in, output out. It does no I/O but for raft's reads of the
@@ -43,6 +45,7 @@ type core struct {
 	progress progress // what this replica has applied
 
 	clock     logClock
+	clockAt   time.Duration // when the leader was told this node's clock
 	packer    *packer
 	sender    sender
 	barriers  barriers
@@ -153,7 +156,7 @@ func (c *core) step(now time.Duration, civil int64, events []event) (wake time.D
 	c.again = false
 	slept := now - c.now
 	c.now, c.civil = now, civil
-	if slept > 4*c.limits.Tick {
+	if slept > 3*c.limits.Tick {
 		c.woke(slept)
 	}
 	for i := range events {

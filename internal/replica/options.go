@@ -65,8 +65,8 @@ type Options struct {
 
 // Limits bounds queues and times. The zero value stands for the defaults.
 type Limits struct {
-	// Tick is raft's tick; an election times out after 10 to 20, heartbeats come every 2.
-	// 50 ms.
+	// Tick is raft's tick; an election times out after 5 to 9, each brings heartbeats.
+	// 100 ms.
 	Tick time.Duration
 	// EntryBytes is the most that one entry packs, but for a single larger record. 256 KiB.
 	EntryBytes int
@@ -94,7 +94,7 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	if l.Tick == 0 {
-		l.Tick = 50 * time.Millisecond
+		l.Tick = 100 * time.Millisecond
 	}
 	if l.KeepEvery == 0 {
 		l.KeepEvery = time.Second

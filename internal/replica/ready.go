@@ -68,6 +68,10 @@ func (c *core) send(m *pb.Message) {
 	c.out.sends = append(c.out.sends, m)
 	switch m.GetType() {
 	case pb.MsgHeartbeatResp:
+		if c.now < c.clockAt+clockEvery {
+			return
+		}
+		c.clockAt = c.now
 		c.out.notes = append(c.out.notes, outNote{m.GetTo(), peer.Note{Kind: peer.NoteClock, Clock: c.civil}})
 	case pb.MsgReadIndexResp:
 		c.epochs.answered(m.GetTo(), c.now)
@@ -97,6 +101,7 @@ func (c *core) changed(role raft.StateType, lead uint64) {
 		}
 	}
 	c.again = true
+	c.clockAt = -clockEvery // a new leader is told at once
 	c.sender.restart(c.now)
 	c.epochs.askAt = 0
 }
