@@ -73,6 +73,7 @@ func Append(dst []byte, c Command) []byte {
 // it isn't safe for concurrent use.
 type Decoder struct {
 	r      reader
+	one    reader // of the command at hand; a field, so that it isn't allocated each time
 	values [kindEnd]Command
 }
 
@@ -95,8 +96,9 @@ func (d *Decoder) Next() Command {
 		d.r.fail(fmt.Sprintf("unknown command kind %d: written by a newer version", kind))
 		return nil
 	}
-	br := reader{buf: body}
-	c.decode(&br)
+	d.one = reader{buf: body}
+	br := &d.one
+	c.decode(br)
 	if br.err == nil && len(br.buf) != 0 {
 		br.fail("bytes behind the command")
 	}
