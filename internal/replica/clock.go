@@ -11,6 +11,13 @@ import (
 // [4.5].
 const clockSlackMillis = 1000
 
+// clockOff is how far a leader's clock may be from the median before it gives up leadership;
+// clockOffEvery is how often it then tries.
+const (
+	clockOff      = 5 * time.Second
+	clockOffEvery = 10 * time.Second
+)
+
 // logClock stamps entries with the two times of the log. Neither goes back.
 type logClock struct {
 	civil, running int64 // the highest stamps seen in the log, ms
@@ -40,19 +47,34 @@ func (l *logClock) sample(node uint64, civil int64, now time.Duration) {
 	l.others[node] = clockSample{civil, now}
 }
 
-// times are the two times of the log as a leader would stamp them now: civil time is
-// max(last, min(own clock, median of the voters' clocks + 1 s)), running time goes on by
-// the monotonic clock.
-func (l *logClock) times(now time.Duration, own int64) (civil, running int64) {
+// median is the lower median of the voters' clocks, own included; ok is false while too few
+// of them are known to tell a wrong one.
+func (l *logClock) median(now time.Duration, own int64) (median int64, ok bool) {
 	clocks := []int64{own}
 	for _, s := range l.others {
 		clocks = append(clocks, s.civil+(now-s.at).Milliseconds())
 	}
 	slices.Sort(clocks)
+	// The lower one of two: a single wrong clock must not win by being alone.
+	return clocks[(len(clocks)-1)/2], len(clocks) > l.voters/2
+}
+
+// off is how far the own clock is from the median, 0 where that isn't known.
+func (l *logClock) off(now time.Duration, own int64) time.Duration {
+	median, ok := l.median(now, own)
+	if !ok {
+		return 0
+	}
+	return time.Duration(max(own-median, median-own)) * time.Millisecond
+}
+
+// times are the two times of the log as a leader would stamp them now: civil time is
+// max(last, min(own clock, median of the voters' clocks + 1 s)), running time goes on by
+// the monotonic clock.
+func (l *logClock) times(now time.Duration, own int64) (civil, running int64) {
 	civil = own
-	if len(clocks) > l.voters/2 {
-		// The lower one of two: a single wrong clock must not win by being alone.
-		civil = min(own, clocks[(len(clocks)-1)/2]+clockSlackMillis)
+	if median, ok := l.median(now, own); ok {
+		civil = min(own, median+clockSlackMillis)
 	}
 	return max(l.civil, civil), l.running + (now - l.runningAt).Milliseconds()
 }
@@ -63,4 +85,15 @@ func (l *logClock) stamp(now time.Duration, own int64) command.EntryHeader {
 	l.runningAt += time.Duration(running-l.running) * time.Millisecond
 	l.civil, l.running = civil, running
 	return command.EntryHeader{Civil: civil, Running: running}
+}
+
+// checkClock makes a leader with a wrong clock give up leadership [4.5].
+func (c *core) checkClock() {
+	off := c.clock.off(c.now, c.civil)
+	if off < clockOff || c.now < c.clockAlarm+clockOffEvery && c.clockAlarm != 0 {
+		return
+	}
+	c.clockAlarm = c.now
+	c.logger.Error("this node's clock differs from the other nodes'; set it right", "by", off)
+	c.transfer()
 }

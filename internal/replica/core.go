@@ -44,17 +44,18 @@ type core struct {
 	commit   uint64
 	progress progress // what this replica has applied
 
-	clock     logClock
-	clockAt   time.Duration // when the leader was told this node's clock
-	packer    *packer
-	sender    sender
-	barriers  barriers
-	epochs    epochs
-	failover  failover
-	lag       lagMeter
-	cutIndex  uint64 // told or known to be on every node's disk
-	cutTick   time.Duration
-	tickIndex uint64 // applied index at which a Tick was last proposed
+	clock      logClock
+	clockAt    time.Duration // when the leader was told this node's clock
+	clockAlarm time.Duration // when this node's clock was complained about last
+	packer     *packer
+	sender     sender
+	barriers   barriers
+	epochs     epochs
+	failover   failover
+	lag        lagMeter
+	cutIndex   uint64 // told or known to be on every node's disk
+	cutTick    time.Duration
+	tickIndex  uint64 // applied index at which a Tick was last proposed
 
 	transferUntil time.Duration // leadership is being handed over
 	again         bool          // something changed that the timers must see at once
@@ -256,6 +257,7 @@ func (c *core) leaderTimers() {
 	if c.now >= c.cutTick {
 		c.cutTick = c.now + c.limits.KeepEvery
 		c.tellCut()
+		c.checkClock()
 	}
 }
 

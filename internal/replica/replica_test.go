@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -437,6 +438,49 @@ func TestOtherPeers(t *testing.T) {
 	}
 	if err := r.Run(t.Context()); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("Run: %v, want ErrForeign", err)
+	}
+}
+
+// A directory of another cluster's node is refused by the peers, and changes nothing there.
+func TestOtherCluster(t *testing.T) {
+	a, b := newCluster(t, 3, nil), newCluster(t, 3, nil)
+	f := a.follower()
+	a.kill(f.id)
+	b.kill(f.id)
+	stranger := *b
+	stranger.peers, stranger.nodes, stranger.wire = a.peers, map[command.NodeID]*member{}, newWire()
+	m := stranger.start(f.id)
+	t.Cleanup(func() { m.Close() })
+	a.write(a.leader(), "goes on")
+	a.wait("the strangers' talk", func() bool { // both sides have tried
+		stranger.wire.mu.Lock()
+		defer stranger.wire.mu.Unlock()
+		return len(stranger.wire.conns) >= 2
+	})
+	for _, other := range a.nodes {
+		if other.network.Connected(uint64(f.id)) {
+			t.Errorf("node %d talks to a node of another cluster", other.id)
+		}
+	}
+	if m.Ready() == nil || m.Status().Leader != 0 {
+		t.Error("a node of another cluster takes part")
+	}
+}
+
+// [4.5] A leader whose clock is wrong gives up leadership; civil time doesn't follow it.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	var wrong [4]atomic.Int64
+	c := newCluster(t, 3, func(o *Options) {
+		o.Limits.KeepEvery = 50 * time.Millisecond
+		o.Civil = func() int64 { return time.Now().UnixMilli() + wrong[o.Node].Load() }
+	})
+	l := c.leader()
+	wrong[l.id].Store(365 * 86_400_000)
+	c.wait("another leader", func() bool { return l.Status().Role != roleLeader })
+	c.write(c.leader(), "x")
+	if civil, _ := l.mach.Times(); civil > time.Now().Add(2*time.Second).UnixMilli() {
+		t.Errorf("civil time is %s", time.UnixMilli(civil))
 	}
 }
 

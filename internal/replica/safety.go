@@ -25,7 +25,7 @@ import (
 // purpose.
 
 // lazyEvery is how often entries are replicated with safety off.
-const lazyEvery = 60 * time.Millisecond
+const lazyEvery = 200 * time.Millisecond
 
 // memTableSafetyOff keeps the state of an unsafe node in memory: it must not outlive it.
 const memTableSafetyOff = 1 << 30
