@@ -154,7 +154,7 @@ func TestReadmeTargetsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := regexp.MustCompile("(?:`|^|\\s)make ([a-z-]+)")
+	target := regexp.MustCompile("(?m)(?:`|^)make ([a-z-]+)")
 	found := 0
 	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(name)
