@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncemq/oncemq/internal/config"
 	"github.com/oncemq/oncemq/internal/node"
+	"github.com/oncemq/oncemq/internal/replica"
 )
 
 func serveCommand() *cobra.Command {
@@ -57,6 +60,10 @@ func serve(c *cobra.Command, cfg config.Serve) error {
 		Config: cfg, Version: versionText(), Ready: c.OutOrStdout(), Logger: logger,
 		Fatal: func(err error) {
 			logger.Error("the node can't go on", "node", cfg.Node, "error", err)
+			if errors.Is(err, replica.ErrDiverged) {
+				err = beginAnew()
+				logger.Error("beginning anew", "node", cfg.Node, "error", err)
+			}
 			os.Exit(exitFailed)
 		},
 	})
@@ -67,6 +74,17 @@ func serve(c *cobra.Command, cfg config.Serve) error {
 		return fmt.Errorf("node %d: %w", cfg.Node, err)
 	}
 	return nil
+}
+
+// beginAnew replaces this process by a new one of the same command line. It returns
+// only with an error. With safety off a node that answered what the cluster never got
+// comes back so, with the cluster's state.
+func beginAnew() error {
+	binary, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(binary, os.Args, os.Environ())
 }
 
 // tuneMemory trades memory for less collecting: the live heap of a node is small and

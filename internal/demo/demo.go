@@ -228,14 +228,6 @@ func (d *Demo) audits() []struct {
 func (d *Demo) dial(ctx context.Context, first int, onEvent func(oncemq.Event)) (*oncemq.Client, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if d.cfg.SafetyOff {
-		// With safety off only the leader is quick, and only there are answers early.
-		leader, err := d.cluster.Leader(call)
-		if err != nil {
-			return nil, err
-		}
-		first = leader.ID - 1
-	}
 	client, err := oncemq.Dial(call, d.cluster.URLs(first), &oncemq.Config{OnEvent: onEvent})
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)

@@ -96,10 +96,6 @@ func (d *Demo) readDeadLetterQueue(ctx context.Context, queue string, depth int)
 // a slow machine measures failovers and not the draining of a backlog.
 const backlogBound = 2000
 
-// backlogBoundOff is the same with safety off, where a home that doesn't lead hears of
-// commits a few times a second only and drains slowly.
-const backlogBoundOff = 200
-
 // observe prints a line a second, watches the backlog, and fails the run when a node
 // ends by itself, until quiet is closed.
 func (d *Demo) observe(ctx context.Context, quiet <-chan struct{}, fail context.CancelCauseFunc) error {
@@ -107,10 +103,6 @@ func (d *Demo) observe(ctx context.Context, quiet <-chan struct{}, fail context.
 	defer tick.Stop()
 	look := time.NewTicker(200 * time.Millisecond)
 	defer look.Stop()
-	bound := uint64(backlogBound)
-	if d.cfg.SafetyOff {
-		bound = backlogBoundOff
-	}
 	for {
 		select {
 		case <-quiet:
@@ -118,15 +110,8 @@ func (d *Demo) observe(ctx context.Context, quiet <-chan struct{}, fail context.
 		case <-ctx.Done():
 			return nil
 		case ended := <-d.cluster.Unexpected():
-			if !d.cfg.SafetyOff {
-				fail(ended.Err)
-				return nil
-			}
-			// A node that finds out that it answered what the cluster never got gives up.
-			d.say("%v; it is started again", ended.Err)
-			if err := ended.Node.Start(); err != nil {
-				return err
-			}
+			fail(ended.Err)
+			return nil
 		case <-tick.C:
 			d.progress()
 		case <-look.C:
@@ -134,7 +119,7 @@ func (d *Demo) observe(ctx context.Context, quiet <-chan struct{}, fail context.
 			q, _, err := d.depth(call, ordersQueue)
 			cancel()
 			if err == nil { // else no node answers now; the next look will tell
-				d.backlogged.Store(q.Depth > bound)
+				d.backlogged.Store(q.Depth > backlogBound)
 			}
 		}
 	}

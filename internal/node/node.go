@@ -58,6 +58,8 @@ func Open(opts Options) (*Node, error) {
 			Dev:         cfg.Dev,
 		},
 		Logger: opts.Logger,
+		// An idle node keeps up no lease and costs nothing.
+		OnBusy: func(busy bool) { n.replica.WantLease(busy) },
 	})
 	if err != nil {
 		return nil, err
@@ -121,7 +123,11 @@ func (n *Node) Run(ctx context.Context) error {
 
 	err := n.announce(ctx, failed)
 	if err == nil {
-		err = n.attend(ctx, failed)
+		select {
+		case <-ctx.Done():
+			n.opts.Logger.Info("stopping", "node", n.opts.Config.Node)
+		case err = <-failed:
+		}
 	}
 
 	n.stop.set()
@@ -154,26 +160,4 @@ func (n *Node) announce(ctx context.Context, failed <-chan error) error {
 	_, err := fmt.Fprintf(n.opts.Ready, "ready: node %d of %d, leader %d, epoch %d, amqp://%s, admin http://%s, data %s, pid %d\n",
 		cfg.Node, len(cfg.Peers), st.Leader, st.Epoch, n.server.Addr(), n.admin.Addr(), cfg.Data, os.Getpid())
 	return err
-}
-
-// attend keeps the lease wanted while clients are connected, until ctx ends or a
-// part fails.
-func (n *Node) attend(ctx context.Context, failed <-chan error) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	wanted := false
-	for {
-		select {
-		case <-ctx.Done():
-			n.opts.Logger.Info("stopping", "node", n.opts.Config.Node)
-			return nil
-		case err := <-failed:
-			return err
-		case <-tick.C:
-			if want := n.server.Stats().Connections > 0; want != wanted {
-				n.replica.WantLease(want)
-				wanted = want
-			}
-		}
-	}
 }
