@@ -48,11 +48,13 @@ type Conn struct {
 	quirks   quirks
 	deadline time.Time // of ConnOpen
 
-	batch   []byte // commands gathered for the next record
-	scratch commands
-	answers answers
-	due     int // answers that the client waits for
-	sending int // bytes of its sends not applied
+	batch []byte // commands gathered for the next record
+	// lastBatch is the last record's size: what the next one will need.
+	lastBatch int
+	scratch   commands
+	answers   answers
+	due       int // answers that the client waits for
+	sending   int // bytes of its sends not applied
 
 	sessions  []*session
 	producers map[uint32]*producer

@@ -25,7 +25,7 @@ func (c *Conn) gather(cmd command.Command) {
 	}
 	start := len(c.batch)
 	if c.batch == nil {
-		c.batch = make([]byte, 0, 1024)
+		c.batch = make([]byte, 0, c.lastBatch+c.lastBatch/4+256)
 	}
 	c.batch = command.Append(c.batch, cmd)
 	if start == 0 || len(c.batch) <= command.MaxPlain {
@@ -43,7 +43,7 @@ func (c *Conn) propose() {
 		return
 	}
 	body := c.batch
-	c.batch = nil
+	c.batch, c.lastBatch = nil, min(len(c.batch), command.MaxPlain)
 	if !c.log.Propose(body) && !c.ended {
 		c.ended = true // the epoch's end has ended the connection
 		c.force("this node has lost its place in the cluster: connect to another node", 0)

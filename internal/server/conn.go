@@ -15,6 +15,9 @@ import (
 // socket with unread input would reset it, and the Close frame could be lost.
 const lingerTime = time.Second
 
+// maxRounds bounds the writes of one turn.
+const maxRounds = 8
+
 // conn is one accepted socket. run is its loop goroutine; it starts and waits for the reader and the writer.
 type conn struct {
 	s       *Server
@@ -28,7 +31,7 @@ type conn struct {
 
 	input   chan chunk    // reader → loop
 	eaten   chan int      // loop → reader: bytes consumed of the chunk
-	output  chan []byte   // loop → writer
+	output  chan pieces   // loop → writer
 	written chan writeEnd // writer → loop
 
 	held     chunk // what the reader waits for an answer to
@@ -39,6 +42,7 @@ type conn struct {
 	probing  time.Time // when a probe is to be judged
 	readOver bool      // the reader has ended, or is told to
 	greeted  bool
+	now      direct
 }
 
 // chunk is what the reader has: all bytes that are not consumed, or its end.
@@ -54,10 +58,10 @@ type writeEnd struct {
 
 func newConn(s *Server, nc net.Conn, host string) *conn {
 	return &conn{
-		s: s, nc: nc, host: host, pending: true,
+		s: s, nc: nc, host: host, pending: true, now: newDirect(nc),
 		mail:  mailbox{signal: make(chan struct{}, 1)},
 		input: make(chan chunk), eaten: make(chan int),
-		output: make(chan []byte, 1), written: make(chan writeEnd, 1),
+		output: make(chan pieces, 1), written: make(chan writeEnd, 1),
 	}
 }
 
@@ -193,17 +197,32 @@ func (c *conn) turn(now time.Time) {
 	}
 	c.judge(now)
 	c.fe.Flush(now)
-	if c.writing {
-		return
-	}
-	b := c.fe.TakeOutput(c.spare, now)
-	if len(b) > 0 {
+	c.put(now)
+	c.fe.Flush(now)
+}
+
+// put writes what there is. What the socket takes at once is written here, which saves the writer's wake-up; only what it
+// doesn't take goes to the writer. The lease was checked by TakeOutput, right before the write.
+func (c *conn) put(now time.Time) {
+	for rounds := 0; !c.writing; rounds++ {
+		if rounds == maxRounds {
+			c.mail.wake() // others first; there will be another turn
+			return
+		}
+		b := c.fe.TakeOutput(c.spare, now)
 		c.spare = nil
+		if len(b) == 0 {
+			return
+		}
+		n := c.now.write(b)
+		if n == len(b) {
+			c.spare = b[:0]
+			continue
+		}
 		c.writing = true
-		c.output <- b
+		c.output <- pieces{b, n}
 		c.fe.WriteStuck(now)
 	}
-	c.fe.Flush(now)
 }
 
 // take gives the reader's bytes to the frontend, or holds them.
@@ -294,7 +313,7 @@ func (c *conn) finish() {
 		if len(b) == 0 {
 			break
 		}
-		c.output <- b
+		c.output <- pieces{b: b}
 		w := <-c.written
 		if w.err != nil {
 			return

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net"
 	"syscall"
 	"unsafe"
@@ -24,6 +25,53 @@ func listen(address string) (net.Listener, error) {
 		})
 	}}
 	return cfg.Listen(context.Background(), "tcp", address)
+}
+
+// direct writes to a socket without waiting.
+type direct struct {
+	raw  syscall.RawConn // nil: it can't
+	call func(fd uintptr) bool
+	job  *directJob
+}
+
+type directJob struct {
+	b []byte
+	n int
+}
+
+func newDirect(nc net.Conn) direct {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return direct{}
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return direct{}
+	}
+	job := &directJob{}
+	return direct{raw: raw, job: job, call: func(fd uintptr) bool {
+		for {
+			n, err := syscall.Write(int(fd), job.b)
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			job.n = max(n, 0)
+			return true // never wait here: the writer goroutine does
+		}
+	}}
+}
+
+// write gives how many bytes the socket took at once. Errors are left to the next waiting write, which meets them too.
+func (d *direct) write(b []byte) int {
+	if d.raw == nil {
+		return 0
+	}
+	d.job.b, d.job.n = b, 0
+	if d.raw.Write(d.call) != nil {
+		return 0
+	}
+	d.job.b = nil
+	return d.job.n
 }
 
 // unacknowledged is how many bytes the peer's TCP has not acknowledged.
