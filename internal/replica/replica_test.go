@@ -373,6 +373,7 @@ func TestTicks(t *testing.T) {
 	m.mach.mu.Unlock()
 	c.write(m, "so that the due moment is seen")
 	c.wait("a tick", func() bool { m.mach.mu.Lock(); defer m.mach.mu.Unlock(); return m.mach.ticks == 1 })
+	c.write(m, "behind the tick")
 	at := m.Status().Applied
 	c.write(m, "one more entry")
 	if got := m.Status().Applied; got != at+1 {
