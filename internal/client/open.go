@@ -2,9 +2,9 @@ package client
 
 import (
 	"errors"
-	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/amqp"
@@ -61,7 +61,10 @@ func (c *Core) learnAddresses(o *amqp.Open) {
 		if host == "" || !ok || len(c.addrs) >= 64 {
 			continue
 		}
-		addr := net.JoinHostPort(host, strconv.Itoa(port))
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]" // IPv6
+		}
+		addr := host + ":" + strconv.Itoa(port)
 		if !slices.Contains(c.addrs, addr) {
 			c.addrs = append(c.addrs[:len(c.addrs):len(c.addrs)], addr)
 			changed = true

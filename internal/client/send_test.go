@@ -27,7 +27,7 @@ func TestSend(t *testing.T) {
 		}
 	}
 	r.stored("q", "0", "1", "2", "3", "4")
-	if out.first != nil || out.pending() || r.core.answerDue() {
+	if out.first != nil || out.handed > 0 || r.core.answerDue() {
 		t.Error("something is left")
 	}
 }
@@ -309,4 +309,39 @@ func TestSenderAndSessionClose(t *testing.T) {
 	if _, err := s.Begin(); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
+}
+
+// What waits for credit is not owed by the node: its silence is no reason to leave it.
+func TestNoTakeOverWhileWaitingForCredit(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	r.begin(s).Commit()
+	r.run()
+	r.c.credit = 0
+	out := r.sender(s, "q")
+	x := out.Send(data("1"))
+	tx := r.begin(s)
+	_, err := tx.Send(out, data("2"))
+	r.must(err)
+	tx.Commit()
+	r.advance(15 * time.Second)
+	if r.conns != 1 || x.Done() || tx.Done() {
+		t.Fatalf("%d connections, done %v %v", r.conns, x.Done(), tx.Done())
+	}
+}
+
+// A session that is closed while its connection is gone resolves what was on the wire before it ends.
+func TestSessionCloseResolves(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	out := r.sender(s, "q")
+	x := out.Send(data("1"))
+	r.core.TakeOutput(r.serial, nil, r.now)
+	r.cut()
+	s.Close()
+	r.run()
+	if !x.Done() || x.Err() != nil || !s.Closing.Done() || !r.c.sessions[s.id].ended {
+		t.Fatal(x.Done(), x.Err(), s.Closing.Done())
+	}
+	r.stored("q", "1")
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,6 +32,7 @@ type Session struct {
 	refusals int
 	err      error // failed for good
 	closing  bool
+	ending   bool // End is sent on the present connection
 	over     bool
 
 	senders     []*Sender
@@ -129,9 +129,6 @@ func (s *Session) begun(b *amqp.Begin) {
 	if s.reopening != nil {
 		s.core.finish(s.reopening, nil)
 	}
-	if s.closing {
-		return // pump ends it
-	}
 	for _, r := range s.receivers {
 		if r.link == nil { // else it was made by who waited for Opening
 			r.attachNow()
@@ -142,7 +139,7 @@ func (s *Session) begun(b *amqp.Begin) {
 			snd.attachNow()
 		}
 	}
-	if s.coordinator != nil {
+	if s.coordinator != nil && s.coordinator.link == nil {
 		s.coordinator.attachNow()
 	}
 }
@@ -157,7 +154,7 @@ func (s *Session) ended(e *engine.Error, now time.Time) {
 		s.finishClosing()
 		return
 	}
-	err := error(errors.New("oncemq: the node ended the session"))
+	err := &amqp.Error{Condition: amqp.ErrCondInternalError, Description: "the node ended the session"}
 	if e != nil {
 		err = &e.AMQP
 	}
@@ -166,21 +163,21 @@ func (s *Session) ended(e *engine.Error, now time.Time) {
 		return
 	}
 	s.refusals++
-	if s.refusals >= maxRefusals || s.id == (SessionID{}) && e != nil && final(e.AMQP.Condition) {
-		s.fail(err)
-		return
-	}
-	if s.id == (SessionID{}) {
+	switch {
+	case s.refusals > maxRefusals, final(err.Condition):
+		s.fail(refusal(err))
+	case err.Condition == amqp.ErrCondNotFound: // the only one that says that it is gone
+		s.expire()
+		s.begin()
+	default:
+		s.refusals = 0
 		s.core.broken(fmt.Errorf("session refused: %w", err), now)
-		return
 	}
-	s.expire()
-	s.begin()
 }
 
 // lost: the connection is gone. What is not finished waits for the next.
 func (s *Session) lost() {
-	s.on, s.up = nil, false
+	s.on, s.up, s.ending = nil, false, false
 	for _, snd := range s.senders {
 		snd.lost()
 	}
@@ -211,103 +208,27 @@ func (s *Session) expire() {
 	s.number, s.known = 0, known{}
 }
 
-// fail ends the session for good.
-func (s *Session) fail(err error) {
-	if s.over {
-		return
-	}
-	s.over, s.up = true, false
-	if s.err == nil {
-		s.err = err
-	}
-	c := s.core
-	for _, snd := range s.senders {
-		snd.expire(err)
-		snd.fail(err)
-	}
-	for _, tx := range append([]*Tx(nil), s.txs...) {
-		tx.expire(err)
-	}
-	for _, r := range s.receivers {
-		r.expire(err)
-		r.fail(err)
-	}
-	c.finish(&s.Opening, err)
-	if s.reopening != nil {
-		c.finish(s.reopening, err)
-	}
-	c.finish(&s.Closing, nil)
-}
-
-// Close begins to end the session, once what is sent is answered; open transactions are rolled back.
-func (s *Session) Close() {
-	if s.closing || s.over {
-		if s.over {
-			s.core.finish(&s.Closing, nil)
-		}
-		return
-	}
-	s.closing = true
-	for _, tx := range append([]*Tx(nil), s.txs...) {
-		if tx.state == txOpen {
-			tx.rollback(ErrClosed)
-		}
-	}
-	for _, snd := range s.senders {
-		snd.dropWaiting(ErrClosed)
-	}
-	if s.err == nil {
-		s.err = ErrClosed
-	}
-	s.pump()
-	s.core.dropEnded()
-}
-
-// endWhenQuiet ends a closing session that waits for no answer any more.
-func (s *Session) endWhenQuiet() {
-	if !s.closing || !s.up || s.pending() {
-		return
-	}
-	s.endNow()
-}
-
-// endNow sends End: without an error it acknowledges all outcomes, with outcomes-unknown the broker keeps them (C2).
-func (s *Session) endNow() {
-	if s.on == nil || s.on.Ended() {
-		return
-	}
-	var e *amqp.Error
-	if s.known.open() > 0 || len(s.txs) > 0 {
-		e = &amqp.Error{Condition: amqp.ErrCondOutcomesUnknown, Description: "the client holds outcomes that no caller has seen"}
-	}
-	_ = s.on.End(e)
-}
-
-func (s *Session) finishClosing() {
-	s.fail(ErrClosed)
-}
-
-// pending says that something sent on the session waits for an answer.
-func (s *Session) pending() bool {
+// owed says that something which the present connection has been given waits for its answer.
+func (s *Session) owed() bool {
 	for _, tx := range s.txs {
-		if tx.declare != nil || tx.discharge != nil || tx.state != txOpen {
+		if tx.declare != nil || tx.discharge != nil {
 			return true
 		}
 	}
 	for _, snd := range s.senders {
-		if snd.pending() {
+		if snd.handed > 0 {
 			return true
 		}
 	}
 	return s.settle.open > 0
 }
 
-// answerDue says whether the node owes this session anything.
+// answerDue says whether the node owes this session anything. What waits here for credit is not owed: nodes are silent about that.
 func (s *Session) answerDue() bool {
 	if s.on == nil {
 		return false
 	}
-	if !s.up || s.closing || s.pending() {
+	if !s.up || s.ending || s.owed() {
 		return true
 	}
 	for _, snd := range s.senders {
@@ -346,18 +267,6 @@ func (s *Session) pump() {
 		}
 	}
 	s.endWhenQuiet()
-}
-
-// dropEnded forgets sessions that are over.
-func (c *Core) dropEnded() {
-	kept := c.sessions[:0]
-	for _, s := range c.sessions {
-		if !s.over {
-			kept = append(kept, s)
-		}
-	}
-	clear(c.sessions[len(kept):])
-	c.sessions = kept
 }
 
 // linkName makes a name that is unique in the client and stays over failovers.
