@@ -385,15 +385,15 @@ func TestChaos(t *testing.T) {
 func FuzzCommands(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
-		data := make([]byte, 600)
+		data := make([]byte, 400)
 		for i := range data {
 			data[i] = byte(r.Uint32())
 		}
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 2000 {
-			data = data[:2000]
+		if len(data) > 600 {
+			data = data[:600]
 		}
 		runChaos(t, data)
 	})

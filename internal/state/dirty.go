@@ -198,6 +198,10 @@ func appendOutcomeKey(dst []byte, group uint16, id command.SessionID, number uin
 	return binary.BigEndian.AppendUint64(dst, number)
 }
 
+func appendPartKey(dst []byte, group uint16, id command.NodeID, number, offset uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendNumberedKey(dst, group, keyPart, uint64(id), number), offset)
+}
+
 // subscription 0 is a queue's only one.
 func appendDeliveryKey(dst []byte, group uint16, inc command.Incarnation, seq uint64) []byte {
 	dst = appendIDKey(dst, group, keyDelivery, uint64(inc))

@@ -103,10 +103,10 @@ func (m *Machine) flushNodes() {
 		p := &n.parts
 		p.dirty = false
 		if uint64(len(p.data)) > p.flushed {
-			m.keyBuf = appendNumberedKey(m.keyBuf[:0], m.group, keyPart, uint64(n.id), p.command)
-			m.keyBuf = binary.BigEndian.AppendUint64(m.keyBuf, p.flushed)
+			m.keyBuf = appendPartKey(m.keyBuf[:0], m.group, n.id, p.command, p.flushed)
 			m.put(m.keyBuf, p.data[p.flushed:])
-			p.flushed, p.stored = uint64(len(p.data)), true
+			p.stored = append(p.stored, p.flushed)
+			p.flushed = uint64(len(p.data))
 		}
 	}
 	for _, c := range d.conns {

@@ -97,8 +97,9 @@ func (m *loader) part(k, v *fields) error {
 	if k.be64() != uint64(len(p.data)) {
 		return fmt.Errorf("%w: a piece of a large command is missing", ErrState)
 	}
+	p.stored = append(p.stored, uint64(len(p.data)))
 	p.data = append(p.data, v.b...)
-	p.flushed, p.stored = uint64(len(p.data)), true
+	p.flushed = uint64(len(p.data))
 	return nil
 }
 

@@ -7,9 +7,9 @@ import "github.com/oncemq/oncemq/internal/command"
 type parts struct {
 	command uint64
 	data    []byte
-	// flushed is how much of data has keys.
+	// flushed is how much of data has keys, whose offsets are stored.
 	flushed uint64
-	stored  bool // there are keys
+	stored  []uint64
 	dirty   bool
 }
 
@@ -54,8 +54,9 @@ func (m *Machine) applyPart(c *command.Part) error {
 
 // dropParts forgets a node's large command under way, and its keys.
 func (m *Machine) dropParts(n *node) {
-	if n.parts.stored {
-		m.deleteUnder(keyPart, uint64(n.id))
+	for _, offset := range n.parts.stored {
+		m.dirty.gone = appendPartKey(m.dirty.gone, m.group, n.id, n.parts.command, offset)
+		m.deleteKey()
 	}
 	dirty := n.parts.dirty
 	n.parts = parts{dirty: dirty}

@@ -114,7 +114,12 @@ func (m *Machine) dropStream(st *stream) {
 	}
 	delete(st.session.streams, st.name)
 	delete(m.streams, st.id)
-	if len(st.refused) > 0 {
+	if len(st.refused) < manyKeys {
+		for len(st.refused) > 0 {
+			m.forgetRefusal(st, len(st.refused)-1)
+			m.steps++
+		}
+	} else {
 		m.deleteUnder(keyRefusal, st.id)
 	}
 	st.gone = true

@@ -1,6 +1,11 @@
 package state
 
-import "github.com/oncemq/oncemq/internal/command"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
 
 // results are what became of a resumable link's deliveries, kept until the receiver
 // has settled them [3.3] and, if it doesn't come, as long as its session.
@@ -157,6 +162,18 @@ func (m *Machine) sameResult(l *link, ref command.DeliveryRef, outcome command.D
 	return r != nil && r.states[resultKey{l.queue.inc, ref.Message, ref.Attempt}] == resultOf(outcome)
 }
 
+// sortedResults is sortedKeys for results.
+func sortedResults(in map[resultKey]command.UnsettledState) []resultKey {
+	keys := make([]resultKey, 0, len(in))
+	for k := range in {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b resultKey) int {
+		return cmp.Or(cmp.Compare(a.inc, b.inc), cmp.Compare(a.message, b.message), cmp.Compare(a.attempt, b.attempt))
+	})
+	return keys
+}
+
 func (m *Machine) changeForget(c *command.Forget, p *plan) {
 	l := p.link
 	if l.session == nil || l.session.results[l.name] == nil {
@@ -171,16 +188,25 @@ func (m *Machine) changeForget(c *command.Forget, p *plan) {
 			m.steps++
 		}
 	}
-	if len(r.states) == 0 {
-		m.dropResults(r)
-	}
 }
+
+// manyKeys is from where on a range is deleted instead of its keys: each range costs
+// every later read of the store something, until it is compacted away.
+const manyKeys = 1000
 
 // dropResults forgets a link's results.
 func (m *Machine) dropResults(r *results) {
 	delete(r.session.results, r.name)
 	delete(m.results, r.id)
-	m.deleteUnder(keyResult, r.id)
+	if len(r.states) < manyKeys {
+		for _, k := range sortedResults(r.states) {
+			m.dirty.gone = appendResultKey(m.dirty.gone, m.group, r.id, k)
+			m.deleteKey()
+			m.steps++
+		}
+	} else {
+		m.deleteUnder(keyResult, r.id)
+	}
 	r.gone = true
 	m.markResults(r)
 	m.steps++

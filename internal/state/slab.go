@@ -11,7 +11,7 @@ type slab[T any] struct {
 }
 
 const (
-	slabBits = 12
+	slabBits = 9
 	slabSize = 1 << slabBits
 )
 
