@@ -28,6 +28,7 @@ func (r *recorder) Raft(from uint64, m []byte) { r.events <- event{"raft", from,
 func (r *recorder) Records(from uint64, x Records) {
 	r.events <- event{"records", from, fmt.Sprintf("%d %d %s", x.Term, x.Stream, x.Data)}
 }
+
 func (r *recorder) Note(from uint64, n Note) {
 	r.events <- event{"note", from, fmt.Sprintf("%d %d", n.Kind, n.Index)}
 }

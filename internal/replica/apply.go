@@ -250,6 +250,7 @@ func (a *applier) own(e *command.Effect) error {
 		a.requests.answer(*e)
 	case command.EffectDigestDiffers:
 		return fmt.Errorf("this node's state differs from that of two others at entry %d; empty its directory and let it join anew", e.Number)
+	default: // the others are for connections
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -243,8 +242,6 @@ type wiredConn struct {
 	wire *wire
 	way  string
 }
-
-var errCut = errors.New("the wire is cut")
 
 func newWire() *wire { return &wire{cut: map[string]bool{}, conns: map[*wiredConn]struct{}{}} }
 

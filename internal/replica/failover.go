@@ -88,6 +88,7 @@ func (c *core) peerChanged(e *event) {
 		if e.refused {
 			c.refused(e.from)
 		}
+	default: // core.handle sends no others
 	}
 }
 

@@ -1,9 +1,8 @@
 package replica
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/oncemq/oncemq/internal/peer"
 )

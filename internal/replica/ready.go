@@ -75,6 +75,7 @@ func (c *core) send(m *pb.Message) {
 		c.out.notes = append(c.out.notes, outNote{m.GetTo(), peer.Note{Kind: peer.NoteClock, Clock: c.civil}})
 	case pb.MsgReadIndexResp:
 		c.epochs.answered(m.GetTo(), c.now)
+	default: // goes alone
 	}
 }
 

@@ -91,8 +91,9 @@ func roleName(role raft.StateType) string {
 		return roleCandidate
 	case raft.StatePreCandidate:
 		return rolePreCandidate
+	default:
+		return roleFollower
 	}
-	return roleFollower
 }
 
 // Status is a snapshot that costs nothing. Commit and Peers may be a tick old.

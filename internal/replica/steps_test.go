@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,7 +150,7 @@ func TestHome(t *testing.T) {
 	_, nonce, _ := h.life()
 	h.propose(body("x"), func(err error) { got = err })
 	h.end()
-	if _, again, _ := h.life(); got != ErrEpochEnded || nonce == again {
+	if _, again, _ := h.life(); !errors.Is(got, ErrEpochEnded) || nonce == again {
 		t.Errorf("after the end: %v, the same nonce: %v", got, nonce == again)
 	}
 }
