@@ -277,6 +277,8 @@ func (c *chaos) step() {
 		c.parts++
 		c.do(p.node, &command.Part{Command: c.parts, Data: body[:at]})
 		c.do(p.node, &command.Part{Command: c.parts, Offset: uint64(at), Last: true, Data: body[at:]})
+	case k < 45:
+		c.refusedChangesNothing()
 	default:
 		var records []command.Record
 		for range 1 + c.n(3) {
@@ -290,6 +292,25 @@ func (c *chaos) step() {
 		c.entry(records...)
 	}
 	c.learn()
+}
+
+// refusedChangesNothing applies one command alone; if it is refused, only the clock and
+// its node's number change [4.4]. (A refused numbered send is kept with its number.)
+func (c *chaos) refusedChangesNothing() {
+	idle := !c.m.Next().Now(c.civil, c.running)
+	p := c.conns[len(c.conns)-1]
+	x := c.command(p)
+	c.do(p.node, x)
+	s, isSend := x.(*command.Send)
+	refused := slices.ContainsFunc(c.effects, func(e command.Effect) bool { return e.Refusal != nil && e.Kind != command.EffectLinkEnded })
+	if !idle || !refused || isSend && s.Number != 0 {
+		return
+	}
+	for _, op := range c.disk.log {
+		if !strings.HasPrefix(op, "put 000301") && !strings.HasPrefix(op, "put 000303") {
+			c.Fatalf("%+v was refused (%+v) and did %s", x, c.effects, op)
+		}
+	}
 }
 
 // learn remembers what effects have told.
