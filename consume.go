@@ -12,8 +12,8 @@ const consumePrefetch = 16
 
 // Consume runs n workers until ctx ends. Each has a session and a receiver of its own; per message it begins a transaction, accepts the
 // message in it, calls fn, and commits on nil. Where fn returns an error the transaction is rolled back and the message comes again, at
-// most up to the redelivery limit (C13). A transaction that was rolled back or whose outcome is unknown is only reported to the Logger: the message
-// comes again if it was not consumed. fn sends by tx.Session().Sender. Consume returns ctx's error, or the first error that no retry can heal, after all workers are gone.
+// most up to the redelivery limit (C13). A transaction that was rolled back is only reported to the Logger, and one whose outcome is unknown is
+// asked for first: the message comes again if it was not consumed. fn sends by tx.Session().Sender. Consume returns ctx's error, or the first error that no retry can heal, after all workers are gone.
 func Consume(ctx context.Context, c *Client, address string, n int, fn func(ctx context.Context, tx *Tx, d *Delivery) error) error {
 	if n < 1 {
 		return fmt.Errorf("oncemq: Consume with %d workers: want at least 1", n)
@@ -62,9 +62,21 @@ func (c *Client) consume(ctx context.Context, address string, fn func(ctx contex
 			return ctx.Err()
 		case errors.Is(err, ErrClosed), errors.Is(err, ErrTooManyUnknown):
 			return err
-		case c.d.cfg.Logger != nil:
-			c.d.cfg.Logger.Warn("transaction not committed", "queue", address, "err", err)
+		default:
+			c.settle(ctx, address, err)
 		}
+	}
+}
+
+// settle reports a transaction that did not commit, and learns what became of an unknown one.
+func (c *Client) settle(ctx context.Context, address string, err error) {
+	var te *TxError
+	if errors.As(err, &te) && te.Outcome == Unknown {
+		outcome, why := c.Outcome(ctx, te.ID)
+		err = errors.Join(fmt.Errorf("%w: later found %s", err, outcome), why)
+	}
+	if c.d.cfg.Logger != nil {
+		c.d.cfg.Logger.Warn("transaction not committed", "queue", address, "err", err)
 	}
 }
 

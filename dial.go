@@ -60,8 +60,10 @@ func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) {
 // complete validates the configuration and fills in what has no default elsewhere.
 func (c *Config) complete(secure bool) error {
 	f := &c.Failover
-	for name, v := range map[string]time.Duration{"IdleTimeout": c.IdleTimeout, "Failover.MinBackoff": f.MinBackoff, "Failover.MaxBackoff": f.MaxBackoff,
-		"Failover.MaxElapsed": f.MaxElapsed, "Failover.ConnectTimeout": f.ConnectTimeout, "Failover.Silence": f.Silence} {
+	for name, v := range map[string]time.Duration{
+		"IdleTimeout": c.IdleTimeout, "Failover.MinBackoff": f.MinBackoff, "Failover.MaxBackoff": f.MaxBackoff,
+		"Failover.MaxElapsed": f.MaxElapsed, "Failover.ConnectTimeout": f.ConnectTimeout, "Failover.Silence": f.Silence,
+	} {
 		if v < 0 {
 			return fmt.Errorf("oncemq: Config.%s is %v: it must not be negative (0 is the default)", name, v)
 		}

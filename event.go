@@ -11,7 +11,7 @@ import (
 // they carry values, not the Client, so that a handler can't re-enter.
 type Event interface{ event() }
 
-// Connected: a connection is open. Failover is false for the first one.
+// Connected tells that a connection is open. Failover is false for the first one.
 type Connected struct {
 	// Addr is the node's address as dialled.
 	Addr string
@@ -19,7 +19,7 @@ type Connected struct {
 	Failover bool
 }
 
-// Disconnected: the connection was lost or given up.
+// Disconnected tells that the connection was lost or given up.
 type Disconnected struct {
 	// Addr is the node's address as dialled.
 	Addr string
@@ -27,7 +27,7 @@ type Disconnected struct {
 	Err error
 }
 
-// Reconnecting: the client tries another address, at once or after Delay.
+// Reconnecting tells that the client tries another address, at once or after Delay.
 type Reconnecting struct {
 	// Attempt counts dials since the connection was lost, 1 and up.
 	Attempt int
@@ -35,28 +35,28 @@ type Reconnecting struct {
 	Delay time.Duration
 }
 
-// ReconnectFailed: one dial failed; the client goes on.
+// ReconnectFailed tells that one dial failed; the client goes on.
 type ReconnectFailed struct {
 	// Err is why.
 	Err error
 }
 
-// AddressesChanged: the cluster named its nodes.
+// AddressesChanged tells that the cluster named its nodes.
 type AddressesChanged struct {
 	// Addrs is the whole list from now on.
 	Addrs []string
 }
 
-// Blocked: a node gives no credit to a sender whose sends wait. This version never tells it.
+// Blocked tells that a node gives no credit to a sender whose sends wait. This version never tells it.
 type Blocked struct {
 	// Reason says which address.
 	Reason string
 }
 
-// Unblocked: no sender waits for credit any more. This version never tells it.
+// Unblocked tells that no sender waits for credit any more. This version never tells it.
 type Unblocked struct{}
 
-// Closed: the client is closed, the last event.
+// Closed tells that the client is closed, the last event.
 type Closed struct {
 	// Err is nil after Client.Close, else why the client gave up.
 	Err error

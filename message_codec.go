@@ -197,6 +197,7 @@ func (m *Message) readBody(s *amqp.Sections) error {
 			return err
 		}
 		m.Value = fromValue(v)
+	default: // no body: a plain JMS message
 	}
 	return nil
 }

@@ -30,8 +30,9 @@ func (o Outcome) String() string {
 		return "committed"
 	case RolledBack:
 		return "rolled back"
+	default:
+		return "unknown"
 	}
-	return "unknown"
 }
 
 // OutcomeOf reads the outcome from what Commit, InTx, or Send returned: nil is Committed, a *TxError has its own, any other error is Unknown.

@@ -2,6 +2,7 @@ package oncemq
 
 import (
 	"context"
+	"errors"
 
 	"github.com/oncemq/oncemq/internal/client"
 )
@@ -91,7 +92,7 @@ func (s *Session) Begin(ctx context.Context) (*Tx, error) {
 		if err == nil {
 			return &Tx{s: s, core: tx}, nil
 		}
-		if err != client.ErrExpired {
+		if !errors.Is(err, client.ErrExpired) {
 			return nil, public(err)
 		}
 		if err := s.d.begin(ctx, s.core.Reopened); err != nil {

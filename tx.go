@@ -2,6 +2,7 @@ package oncemq
 
 import (
 	"context"
+	"errors"
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/client"
@@ -85,7 +86,7 @@ func (tx *Tx) waitQueued(ctx context.Context, x *client.Send, queued chan struct
 
 // why makes ErrTxDone of the core a *TxError where the application hasn't ended the transaction itself. Called with mu held.
 func (tx *Tx) why(err error) error {
-	if err != client.ErrTxDone || tx.ended {
+	if !errors.Is(err, client.ErrTxDone) || tx.ended {
 		return public(err)
 	}
 	outcome, reason := tx.core.Standing()

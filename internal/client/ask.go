@@ -1,7 +1,9 @@
 package client
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"strconv"
 	"time"
 
@@ -138,7 +140,10 @@ func (a *asker) send(q *Query) {
 	a.sender.put(x)
 }
 
-func isRefusal(err error) bool { _, ok := err.(*amqp.Error); return ok }
+func isRefusal(err error) bool {
+	var no *amqp.Error
+	return errors.As(err, &no)
+}
 
 // take reads the replies that have come. The core calls it for its own receiver instead of telling the driver.
 func (a *asker) take() {
@@ -172,9 +177,24 @@ func (a *asker) reply(d *Delivery) {
 		if err == nil {
 			err = q.read(m)
 		}
+		if err == nil {
+			a.core.seen(q)
+		}
 		a.remove(q)
 		a.core.finish(&q.Op, err)
 		return
+	}
+}
+
+// seen: a caller is about to have a definite result, so that it may be acknowledged (C2).
+func (c *Core) seen(q *Query) {
+	if q.State != "committed" && q.State != "rolled-back" {
+		return
+	}
+	for _, s := range c.sessions {
+		if s.id == SessionID(q.ID[:16]) {
+			s.known.seen(binary.BigEndian.Uint64(q.ID[16:]))
+		}
 	}
 }
 

@@ -60,8 +60,10 @@ type bMessage struct {
 }
 
 func newCluster(t testing.TB) *cluster {
-	return &cluster{t: t, sessions: map[SessionID]*bSession{}, byNonce: map[amqp.UUID]*bSession{}, queues: map[string]*bQueue{},
-		outcomes: map[TxID]string{}, attempts: map[amqp.UUID]uint32{}, credit: 1000}
+	return &cluster{
+		t: t, sessions: map[SessionID]*bSession{}, byNonce: map[amqp.UUID]*bSession{}, queues: map[string]*bQueue{},
+		outcomes: map[TxID]string{}, attempts: map[amqp.UUID]uint32{}, credit: 1000,
+	}
 }
 
 func (c *cluster) queue(name string) *bQueue {
@@ -255,8 +257,10 @@ func (b *brokerConn) begun(ev engine.Event) {
 		}
 	} else if s = b.c.byNonce[nonce]; s == nil {
 		b.c.ids++
-		s = &bSession{numbers: map[string]map[uint64]*amqp.Error{}, held: map[string]map[string]*bMessage{},
-			order: map[string][]string{}, results: map[string]map[string]amqp.DeliveryState{}}
+		s = &bSession{
+			numbers: map[string]map[uint64]*amqp.Error{}, held: map[string]map[string]*bMessage{},
+			order: map[string][]string{}, results: map[string]map[string]amqp.DeliveryState{},
+		}
 		binary.BigEndian.PutUint64(s.id[4:], b.c.ids)
 		copy(s.id[12:], nonce[:4])
 		b.c.sessions[s.id], b.c.byNonce[nonce] = s, s
@@ -265,7 +269,8 @@ func (b *brokerConn) begun(ev engine.Event) {
 	s.rollback, _ = r.(bool)
 	ev.Session.Data = s
 	_ = ev.Session.Begin(amqp.Begin{OfferedCapabilities: []amqp.Symbol{amqp.CapOncemqSession}, Properties: amqp.Map{
-		{Key: amqp.PropSession, Value: s.id[:]}, {Key: amqp.PropResumed, Value: resume}, {Key: amqp.PropLastNumber, Value: s.last}}})
+		{Key: amqp.PropSession, Value: s.id[:]}, {Key: amqp.PropResumed, Value: resume}, {Key: amqp.PropLastNumber, Value: s.last},
+	}})
 }
 
 func (b *brokerConn) attached(ev engine.Event) {
@@ -484,8 +489,10 @@ func txID(s SessionID, n uint64) (id TxID) {
 }
 
 func decidedState(outcome string) amqp.DeliveryState {
-	return &amqp.Rejected{Error: &amqp.Error{Condition: amqp.ErrCondTransactionDecided,
-		Info: amqp.Map{{Key: amqp.InfoOutcome, Value: amqp.Symbol(outcome)}, {Key: amqp.InfoReason, Value: "as recorded"}}}}
+	return &amqp.Rejected{Error: &amqp.Error{
+		Condition: amqp.ErrCondTransactionDecided,
+		Info:      amqp.Map{{Key: amqp.InfoOutcome, Value: amqp.Symbol(outcome)}, {Key: amqp.InfoReason, Value: "as recorded"}},
+	}}
 }
 
 // acknowledge drops the outcomes that the client knows (C2).
@@ -560,8 +567,10 @@ func (b *brokerConn) discharge(id TxID, fail bool, operations uint32) amqp.Deliv
 }
 
 func rolledBack(reason string) amqp.DeliveryState {
-	return &amqp.Rejected{Error: &amqp.Error{Condition: amqp.ErrCondTransactionRollback, Description: reason,
-		Info: amqp.Map{{Key: amqp.InfoReason, Value: reason}}}}
+	return &amqp.Rejected{Error: &amqp.Error{
+		Condition: amqp.ErrCondTransactionRollback, Description: reason,
+		Info: amqp.Map{{Key: amqp.InfoReason, Value: reason}},
+	}}
 }
 
 // disposed: the client settles something.
@@ -576,6 +585,7 @@ func (b *brokerConn) disposed(d *engine.Delivery, said amqp.DeliveryState) {
 		tx := b.txs[TxID(st.TxnID)]
 		if tx == nil {
 			b.c.t.Fatalf("broker: disposition for %x, which isn't declared", st.TxnID)
+			return
 		}
 		tx.settles = append(tx.settles, bSettle{x.name, tag, st.Outcome})
 		return
@@ -634,8 +644,11 @@ func (b *brokerConn) asked(d *engine.Delivery) {
 	}
 	h := amqp.NewHeader()
 	reply := amqp.AppendProperties(amqp.AppendHeader(nil, &h), &amqp.Properties{CorrelationID: p.MessageID})
-	reply = amqp.AppendApplicationProperties(reply, amqp.Map{{Key: "outcome", Value: state}, {Key: "reason", Value: "as recorded"},
-		{Key: "decided-at", Value: amqp.Timestamp(1000)}})
+	reply = amqp.AppendApplicationProperties(reply, amqp.Map{
+		{Key: "outcome", Value: state},
+		{Key: "reason", Value: "as recorded"},
+		{Key: "decided-at", Value: amqp.Timestamp(1000)},
+	})
 	for _, x := range b.senders {
 		if x.l.Remote().Source.Address.V == p.ReplyTo {
 			b.c.replies++

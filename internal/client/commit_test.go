@@ -262,6 +262,9 @@ func TestUnknownFollowedBy2000Commits(t *testing.T) {
 	if !q.Done() || q.Err() != nil || q.State != "committed" || q.DecidedAt != time.UnixMilli(1000) {
 		t.Fatalf("asked: %+v", q)
 	}
+	if x.s.known.open() != 0 {
+		t.Error("its asker knows it now")
+	}
 	x.tx.Commit()
 	if o, _ := x.tx.Result(); o != TxCommitted {
 		t.Fatal("the client knows it by now")

@@ -13,7 +13,6 @@ type coordinator struct {
 	link     *engine.Link
 	refusals int
 	tag      uint64
-	buf      []byte
 }
 
 // control is what hangs on a delivery to the coordinator.
@@ -52,7 +51,7 @@ func (k *coordinator) attached(ev *engine.Event) {
 func (k *coordinator) detached(ev *engine.Event) {
 	_ = ev.Link.Detach(true, nil)
 	k.link = nil
-	err := error(errors.New("oncemq: the node detached the coordinator"))
+	err := errors.New("oncemq: the node detached the coordinator")
 	if ev.Err != nil {
 		err = &ev.Err.AMQP
 	}
@@ -244,6 +243,9 @@ func (tx *Tx) refused(e *amqp.Error, fail bool) {
 					s = e.Description
 				}
 				reason = reasonError(s)
+				if tx.lostOne() {
+					reason = ErrDeliveryLost
+				}
 			}
 			tx.decide(TxRolledBack, reason)
 			return

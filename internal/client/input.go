@@ -145,6 +145,7 @@ func (c *Core) dispatchLink(ev engine.Event) {
 			}
 		case engine.LinkDetached:
 			_ = ev.Link.Detach(true, nil)
+		default: // late, for a link that is given up
 		}
 		return
 	}

@@ -98,7 +98,7 @@ func (c *Core) closed(e *engine.Error, now time.Time) {
 		c.over(nil)
 		return
 	}
-	err := error(errors.New("closed by the node"))
+	err := errors.New("closed by the node")
 	if e != nil {
 		err = e
 		if e.Remote && final(e.AMQP.Condition) {

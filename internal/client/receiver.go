@@ -78,8 +78,7 @@ func (r *Receiver) attachNow() {
 	a := *amqp.NewAttach(r.name, amqp.RoleReceiver)
 	a.SenderSettleMode = amqp.SenderSettleUnsettled
 	a.ReceiverSettleMode = amqp.ReceiverSettleSecond
-	a.Source = &amqp.Source{Address: amqp.Some(r.address), Outcomes: outcomes,
-		DefaultOutcome: &amqp.Modified{DeliveryFailed: true}}
+	a.Source = &amqp.Source{Address: amqp.Some(r.address), Outcomes: outcomes, DefaultOutcome: &amqp.Modified{DeliveryFailed: true}}
 	a.Target = &amqp.Target{Address: amqp.Some(r.session.core.cfg.ContainerID)}
 	r.byTag, r.awaited = nil, 0
 	if r.Attaching.done && !r.session.Rollback {
@@ -164,7 +163,7 @@ func (r *Receiver) detached(ev *engine.Event) {
 		r.fail(ErrClosed)
 		return
 	}
-	err := error(errors.New("oncemq: the node detached the receiver"))
+	err := errors.New("oncemq: the node detached the receiver")
 	if ev.Err != nil {
 		err = &ev.Err.AMQP
 	}
@@ -182,6 +181,7 @@ func (r *Receiver) moved(ev *engine.Event) {
 				d.disposed(ed)
 			}
 		}
+	default: // no drain is asked for
 	}
 }
 

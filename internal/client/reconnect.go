@@ -62,6 +62,7 @@ func (c *Core) Lost(serial uint32, err error, now time.Time) {
 		c.broken(fmt.Errorf("connection to %s: %w", c.addrs[c.at], err), now)
 	case phaseClosing:
 		c.over(nil)
+	default: // not the present socket's
 	}
 }
 
@@ -139,8 +140,9 @@ func (c *Core) Deadline() time.Time {
 			}
 		}
 		return at
+	default:
+		return time.Time{}
 	}
-	return time.Time{}
 }
 
 // silentAt is when the node has been silent for too long.
@@ -173,6 +175,7 @@ func (c *Core) Tick(now time.Time) {
 		if !now.Before(c.silentAt()) {
 			c.over(nil)
 		}
+	default: // dialling and over: the driver has the next word
 	}
 }
 

@@ -262,7 +262,8 @@ func TestAddressesLearned(t *testing.T) {
 	o.Properties = amqp.Map{{Key: amqp.PropFailoverServerList, Value: amqp.List{
 		amqp.Map{{Key: amqp.InfoNetworkHost, Value: "d"}, {Key: amqp.InfoPort, Value: uint16(4)}},
 		amqp.Map{{Key: amqp.InfoNetworkHost, Value: "a"}, {Key: amqp.InfoPort, Value: int32(1)}},
-		amqp.Map{{Key: amqp.InfoPort, Value: uint16(4)}}, "nonsense",
+		amqp.Map{{Key: amqp.InfoPort, Value: uint16(4)}},
+		"nonsense",
 	}}}
 	r.core.learnAddresses(o)
 	if !slices.Equal(r.core.addrs, []string{"a:1", "b:2", "c:3", "d:4"}) {

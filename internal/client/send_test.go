@@ -83,7 +83,7 @@ func TestSendWithdrawn(t *testing.T) {
 	out := r.sender(s, "q")
 	cause := errors.New("given up")
 	x := out.Send(data("1"))
-	if !x.Withdraw(cause) || x.Err() != cause || !x.Unstored() {
+	if !x.Withdraw(cause) || !errors.Is(x.Err(), cause) || !x.Unstored() {
 		t.Fatal("an unwritten send can be taken back")
 	}
 	x = out.Send(data("2"))

@@ -114,7 +114,7 @@ func (snd *Sender) detached(ev *engine.Event) {
 		snd.fail(ErrClosed)
 		return
 	}
-	err := error(errors.New("oncemq: the node detached the sender"))
+	err := errors.New("oncemq: the node detached the sender")
 	if ev.Err != nil {
 		err = &ev.Err.AMQP
 	}
@@ -146,6 +146,7 @@ func (snd *Sender) moved(ev *engine.Event) {
 		if ev.Drain {
 			ev.Link.Drained()
 		}
+	default:
 	}
 }
 

@@ -76,8 +76,9 @@ func (d *Delivery) refusing() error {
 		return nil
 	case dLost, dReturning:
 		return ErrDeliveryLost
+	default:
+		return ErrSettled
 	}
-	return ErrSettled
 }
 
 // tell says the outcome on the present connection, if the delivery is there.
@@ -164,6 +165,7 @@ func (d *Delivery) resumed() {
 		d.giveBack()
 	case dLost, dDone:
 		d.on.Dispose(&amqp.Released{}, true)
+	default: // the application's, or told with its transaction
 	}
 }
 

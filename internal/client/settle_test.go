@@ -148,7 +148,7 @@ func TestCommitWithLostDelivery(t *testing.T) {
 	x.advance(10 * time.Second)
 	x.tx.Commit()
 	x.run()
-	if o, err := x.tx.Result(); o != TxRolledBack {
+	if o, err := x.tx.Result(); o != TxRolledBack || !errors.Is(err, ErrDeliveryLost) {
 		t.Fatal(o, err)
 	}
 	x.stored("out")

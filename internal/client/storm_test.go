@@ -34,7 +34,7 @@ type worker struct {
 }
 
 func TestStorm(t *testing.T) {
-	seeds := uint64(150)
+	seeds := uint64(100)
 	if testing.Short() {
 		seeds = 20
 	}

@@ -208,3 +208,13 @@ func (tx *Tx) answered(state amqp.DeliveryState) {
 		tx.spoilt = refusal(r.Error)
 	}
 }
+
+// lostOne says that a delivery settled in the transaction was lost: the broker then counts too few operations.
+func (tx *Tx) lostOne() bool {
+	for _, d := range tx.enlisted {
+		if d.state == dLost {
+			return true
+		}
+	}
+	return false
+}
