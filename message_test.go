@@ -14,12 +14,16 @@ func TestMessageRoundTrip(t *testing.T) {
 		"empty":    {Data: []byte{}},
 		"text":     NewText("ünïcode"),
 		"sequence": {Sequence: []any{"a", int64(1), nil, true}},
-		"value": {Value: map[string]any{"list": []any{int32(1), uint8(2), float64(3), []byte("b")}, "at": at, "sym": Symbol("s"), "id": UUID{1, 2}},
-			HasPriority: true, Priority: 9},
-		"everything": {ID: "id-1", CorrelationID: uint64(7), DuplicateID: "d1", Data: []byte("body"), UserID: []byte("me"), To: "q", Subject: "s",
+		"value": {
+			Value:       map[string]any{"list": []any{int32(1), uint8(2), float64(3), []byte("b")}, "at": at, "sym": Symbol("s"), "id": UUID{1, 2}},
+			HasPriority: true, Priority: 9,
+		},
+		"everything": {
+			ID: "id-1", CorrelationID: uint64(7), DuplicateID: "d1", Data: []byte("body"), UserID: []byte("me"), To: "q", Subject: "s",
 			ReplyTo: "r", ContentType: "text/plain", ContentEncoding: "gzip", ExpiresAt: at, CreatedAt: at, GroupID: "g", GroupSequence: 3,
 			ReplyToGroupID: "rg", Transient: true, HasPriority: true, TTL: 1500 * time.Millisecond,
-			Properties: map[string]any{"n": int64(1), "s": "x"}, Annotations: map[string]any{"x-opt-a": "b"}},
+			Properties: map[string]any{"n": int64(1), "s": "x"}, Annotations: map[string]any{"x-opt-a": "b"},
+		},
 		"ids": {ID: UUID{9}, CorrelationID: []byte("c"), Data: []byte("x")},
 	} {
 		t.Run(name, func(t *testing.T) {

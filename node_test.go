@@ -60,8 +60,10 @@ func (n *node) dial(context.Context, string, string) (net.Conn, error) {
 
 // serve runs a connection. Called with mu held.
 func (n *node) serve(c net.Conn) {
-	x := &nodeConn{n: n, c: c, sasl: engine.NewSASLServer("ANONYMOUS", "PLAIN"), e: engine.New(engine.Config{Server: true}),
-		txs: map[string][]func(){}, lost: map[string][]func(){}}
+	x := &nodeConn{
+		n: n, c: c, sasl: engine.NewSASLServer("ANONYMOUS", "PLAIN"), e: engine.New(engine.Config{Server: true}),
+		txs: map[string][]func(){}, lost: map[string][]func(){},
+	}
 	n.conns[x] = true
 	n.wg.Go(x.run)
 }
