@@ -113,7 +113,7 @@ func (m *Machine) supersede(cl *client, nonce [16]byte) {
 		}
 	}
 	for _, s := range slices.Clone(cl.grace) {
-		if s.process != nonce {
+		if s.process != nonce && s.conn == nil {
 			m.endGrace(s)
 		}
 	}

@@ -96,7 +96,8 @@ func (m *Machine) addSession(s *session) {
 
 func compareSessions(a, b *session) int { return bytes.Compare(a.id[:], b.id[:]) }
 
-// attachSession puts a session on a connection; grace and retention stop.
+// attachSession puts a session on a connection: retention stops, and links that wait
+// for their client have the full grace once more to be attached again.
 func (m *Machine) attachSession(s *session, c *conn) {
 	if s.conn != nil { // a client process has one live connection, so this is none
 		panic("state: a session is open on two connections")
@@ -104,7 +105,9 @@ func (m *Machine) attachSession(s *session, c *conn) {
 	s.conn = c
 	at, _ := slices.BinarySearchFunc(c.sessions, s, compareSessions)
 	c.sessions = slices.Insert(c.sessions, at, s)
-	m.setGrace(s, 0)
+	if len(s.links) > 0 {
+		m.setGrace(s, m.running+graceLost)
+	}
 	m.setRetain(s, 0)
 	m.markSession(s)
 }
@@ -159,12 +162,14 @@ func (m *Machine) loseSession(s *session, cause endCause) {
 	m.setRetain(s, m.civil+retention)
 }
 
-// endGrace gives reserved deliveries back. The session can still resume, without them.
+// endGrace gives back what is reserved for links that wait for their client. The
+// session can still resume, without them.
 func (m *Machine) endGrace(s *session) {
 	m.setGrace(s, 0)
 	for _, name := range sortedKeys(s.links) {
-		l := s.links[name]
-		m.endLink(l, l.lost)
+		if l := s.links[name]; l.conn == nil {
+			m.endLink(l, l.lost)
+		}
 	}
 }
 

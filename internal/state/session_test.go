@@ -157,6 +157,25 @@ func all(b *bundle) (refs []command.DeliveryRef) {
 	return refs
 }
 
+// A client that resumes its session and not its link doesn't keep the deliveries.
+func TestResumedWithoutItsLink(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.send("q", "a")
+	b.system(&command.NodeDown{Node: 1, Epoch: b.epochs[1]})
+	b.tick(graceLost - 1)
+	p = b.connectGo(2, "app", 1, 2)
+	p.session(command.SessionOpen{Session: id})
+	b.tick(graceLost - 1)
+	b.wantDepth("q", 1, 1)
+	b.tick(1)
+	b.wantDepth("q", 1, 0)
+	p.attach(&command.LinkOpen{Link: 1, Session: id, Name: "in", Address: "q", Resume: true}, 1)
+	b.wantDelivered("a/1+")
+	b.tick(2 * graceLost)
+	b.wantDepth("q", 1, 1)
+}
+
 // 3.3: absent is not accepted: after the grace the map is answered truly.
 func TestResumeAfterGrace(t *testing.T) {
 	b := newBundle(t)
