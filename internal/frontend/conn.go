@@ -61,6 +61,7 @@ type Conn struct {
 	consumers map[uint32]*consumer
 	names     map[linkKey]*engine.Link
 	lastLink  uint32
+	made      map[string]bool // queues that relayed messages have had made
 	txs       map[command.TxID]*tx
 	deciding  int // discharges in flight
 

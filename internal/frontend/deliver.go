@@ -170,8 +170,10 @@ func (c *Conn) drop(k *consumer, err error) {
 // undeliverable returns a message that is larger than the link takes.
 func (c *Conn) undeliverable(k *consumer, h *handed) {
 	s := &c.scratch.settle
-	*s = command.Settle{Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], h.ref),
-		Disposition: command.Disposition{Outcome: command.Modified, UndeliverableHere: true}}
+	*s = command.Settle{
+		Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], h.ref),
+		Disposition: command.Disposition{Outcome: command.Modified, UndeliverableHere: true},
+	}
 	c.gather(s)
 	c.scratch.refs = s.Refs
 	k.queueBytes -= int(h.size)

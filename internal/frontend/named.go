@@ -37,6 +37,7 @@ func textOf(s *amqp.Sections) (string, bool) {
 		if len(data) == 1 {
 			return string(data[0]), true
 		}
+	case amqp.BodyNone, amqp.BodySequence:
 	}
 	return "", false
 }

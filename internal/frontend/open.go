@@ -37,6 +37,7 @@ func (c *Conn) onConnOpened(e *command.Effect) {
 	}
 	c.id = detail.Conn
 	c.phase = phaseOpen
+	c.wakeBy(c.now) // the peer's idle-time-out counts from now
 	o := amqp.NewOpen(c.node.cfg.ContainerID)
 	o.OfferedCapabilities = []amqp.Symbol{amqp.CapAnonymousRelay}
 	if symbolIn(c.eng.Remote().DesiredCapabilities, amqp.CapSoleConnection) {

@@ -298,3 +298,23 @@ func (p *pair) refusal(a *amqp.Attach) amqp.Symbol {
 	}
 	return ev.Err.AMQP.Condition
 }
+
+// Checklist 15: a client that announces a short idle-time-out hears from us in time, from the first moment on.
+func TestHeartbeats(t *testing.T) {
+	r := newRig(t)
+	p := r.open("a", func(o *amqp.Open) { o.IdleTimeout = amqp.Some(uint32(2000)) })
+	before := p.wrote
+	if wake := p.fe.Wake(); wake.After(r.now.Add(time.Second)) {
+		t.Fatalf("the first tick is due in %v", wake.Sub(r.now))
+	}
+	for range 40 { // tick only when asked for
+		r.now = r.now.Add(100 * time.Millisecond)
+		if !p.fe.Wake().After(r.now) {
+			p.fe.Tick(r.now)
+		}
+		r.pump()
+	}
+	if n := (p.wrote - before) / 8; n < 3 || n > 5 {
+		t.Fatalf("%d empty frames in 4 s", n)
+	}
+}

@@ -113,6 +113,7 @@ func (c *Conn) reply(q *question, properties amqp.Map, body string) {
 	if body != "" {
 		m = amqp.AppendAMQPValue(m, body)
 	}
+	c.make(q.replyTo)
 	send := command.Send{Conn: c.id, Link: q.producer.num, Address: q.replyTo, Message: m}
 	send.Request = c.expect(answer{kind: answerReply, question: q})
 	c.gather(&send)

@@ -213,7 +213,7 @@ func TestBadQuestions(t *testing.T) {
 		}
 	}
 	for replyTo, want := range map[string]amqp.Symbol{
-		"": amqp.ErrCondInvalidField, "$oncemq.tx": amqp.ErrCondNotFound, "nowhere": amqp.ErrCondNotFound,
+		"": amqp.ErrCondInvalidField, "$oncemq.tx": amqp.ErrCondNotFound, "queue://x": amqp.ErrCondNotImplemented,
 	} {
 		b := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "x", ReplyTo: replyTo})
 		b = amqp.AppendApplicationProperties(b, amqp.Map{{Key: "token", Value: true}})
@@ -233,7 +233,7 @@ func TestBadQuestions(t *testing.T) {
 	}
 	k := a.p.coordinator(a.s)
 	id := k.declare()
-	d = a.p.send(relay, engine.Transfer{Payload: [][]byte{b}, State: inTx(id, nil)})
+	a.p.send(relay, engine.Transfer{Payload: [][]byte{b}, State: inTx(id, nil)})
 	r.pump()
 	wantRejected(t, k.discharge(id, false), amqp.ErrCondTransactionRollback)
 	// Naming outside of a transaction is refused.

@@ -427,9 +427,11 @@ func TestBareMessage(t *testing.T) {
 		{"null", nil, amqp.AppendAMQPValue(nil, nil)},
 		{"two data", nil, amqp.AppendData(amqp.AppendData(nil, []byte("a")), []byte("b"))},
 		{"sequences", nil, amqp.AppendSequence(amqp.AppendSequence(nil, amqp.List{int32(1)}), amqp.List{})},
-		{"annotations and footer", amqp.AppendDeliveryAnnotations(nil, amqp.Map{{Key: amqp.Symbol("x"), Value: "drop"}}),
+		{
+			"annotations and footer", amqp.AppendDeliveryAnnotations(nil, amqp.Map{{Key: amqp.Symbol("x"), Value: "drop"}}),
 			amqp.AppendFooter(append(amqp.AppendMessageAnnotations(nil, amqp.Map{{Key: amqp.Symbol("x-opt-jms-dest"), Value: int8(0)}}),
-				text("x")...), amqp.Map{{Key: amqp.Symbol("f"), Value: "g"}})},
+				text("x")...), amqp.Map{{Key: amqp.Symbol("f"), Value: "g"}}),
+		},
 		{"symbolic header", symbolic, text("x")},
 		{"large", nil, text(strings.Repeat("large ", 200_000))},
 	} {

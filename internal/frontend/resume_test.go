@@ -114,8 +114,10 @@ func TestAcceptOfALostDelivery(t *testing.T) {
 	m := c.p.want("1")[0]
 	k := c.p.fe.consumers
 	for _, x := range k { // taken away behind the client's back
-		r.log.queue = append(r.log.queue, command.Append(nil, &command.Withdraw{Conn: c.p.fe.id, Link: x.num,
-			Unwritten: []command.DeliveryRef{m.d2ref(t)}}))
+		r.log.queue = append(r.log.queue, command.Append(nil, &command.Withdraw{
+			Conn: c.p.fe.id, Link: x.num,
+			Unwritten: []command.DeliveryRef{m.d2ref(t)},
+		}))
 	}
 	r.pump()
 	m.d.Dispose(&amqp.Accepted{}, false)
@@ -134,8 +136,11 @@ func (g got) d2ref(t *testing.T) command.DeliveryRef {
 // annotated declares number n, knowing k.
 func (k *control) number(n, known uint64) *engine.Delivery {
 	k.p.r.t.Helper()
-	d := k.say(notes(amqp.Map{{Key: amqp.AnnotationNumber, Value: n}, {Key: amqp.AnnotationKnown, Value: known},
-		{Key: amqp.AnnotationUnknown, Value: amqp.Array{Type: amqp.TypeUlong}}}, &amqp.Declare{}))
+	d := k.say(notes(amqp.Map{
+		{Key: amqp.AnnotationNumber, Value: n},
+		{Key: amqp.AnnotationKnown, Value: known},
+		{Key: amqp.AnnotationUnknown, Value: amqp.Array{Type: amqp.TypeUlong}},
+	}, &amqp.Declare{}))
 	k.p.r.pump()
 	return d
 }

@@ -22,7 +22,6 @@ type lone struct {
 	number   uint64
 	queue    [][]byte
 	conns    map[uint64]*Conn
-	orphans  []command.Effect
 	barriers []func(bool)
 	now      func() time.Time
 	running  int64
@@ -273,14 +272,7 @@ func (p *pair) lose(cause command.EndCause) {
 	p.r.pump()
 }
 
-// take gives the events since the last take.
-func (p *pair) take() []engine.Event {
-	ev := p.events
-	p.events = nil
-	return ev
-}
-
-// find gives the first event of a kind since the last take, and drops those before it.
+// find gives the first event of a kind, and drops those before it.
 func (p *pair) find(kind engine.EventKind) engine.Event {
 	p.r.t.Helper()
 	p.r.pump()
@@ -331,8 +323,11 @@ func (r *rig) open(container string, change ...func(*amqp.Open)) *pair {
 func ours(nonce byte, attempt uint32) func(*amqp.Open) {
 	return func(o *amqp.Open) {
 		o.DesiredCapabilities = []amqp.Symbol{amqp.CapOncemqClient}
-		o.Properties = amqp.Map{{Key: amqp.PropProduct, Value: "oncemq"}, {Key: amqp.PropNonce, Value: amqp.UUID{nonce}},
-			{Key: amqp.PropAttempt, Value: attempt}}
+		o.Properties = amqp.Map{
+			{Key: amqp.PropProduct, Value: "oncemq"},
+			{Key: amqp.PropNonce, Value: amqp.UUID{nonce}},
+			{Key: amqp.PropAttempt, Value: attempt},
+		}
 	}
 }
 

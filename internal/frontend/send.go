@@ -70,6 +70,7 @@ func (c *Conn) send(p *producer, d *engine.Delivery, address string, a answer, n
 	*s = command.Send{Conn: c.id, Link: p.num, Number: number, Target: p.inc, Message: d.Payload}
 	if p.address == "" {
 		s.Address = address
+		c.make(address)
 	}
 	a.producer, a.size = p, len(d.Payload)
 	if !d.Settled {
@@ -79,6 +80,22 @@ func (c *Conn) send(p *producer, d *engine.Delivery, address string, a answer, n
 	s.Request = c.expect(a)
 	c.gather(s)
 	s.Message, d.Payload = nil, nil
+}
+
+// maxMade bounds what a connection remembers of the queues that it has had made.
+const maxMade = 1000
+
+// make has the queue of a relayed message made, if it isn't there and its sender may do that, as an attach to it would: a
+// command in front of the send. It is remembered, so that the next message costs nothing.
+func (c *Conn) make(address string) {
+	if c.made[address] || !c.node.Allow(c.opts.Principal, RightCreate, address) {
+		return
+	}
+	if c.made == nil || len(c.made) >= maxMade {
+		c.made = make(map[string]bool)
+	}
+	c.made[address] = true
+	c.gather(&command.QueueCreate{Conn: c.id, Name: address})
 }
 
 // parse checks the structure of a message, so that no poison reaches a consumer.
@@ -128,6 +145,9 @@ func (c *Conn) onSent(e *command.Effect) {
 	if a.kind == answerReply {
 		c.onReplied(a.question, e.Refusal)
 		return
+	}
+	if e.Refusal != nil && a.producer.address == "" {
+		c.made = nil // a queue may have been deleted since
 	}
 	switch {
 	case e.Refusal == nil:

@@ -83,12 +83,15 @@ func TestAnonymousRelay(t *testing.T) {
 	}{
 		{"known", to("q"), ""},
 		{"missing", text("x"), amqp.ErrCondInvalidField},
-		{"unknown", to("nowhere"), amqp.ErrCondNotFound},
+		{"made by its first message", to("nowhere"), ""},
+		{"must not be made", to("fixed"), amqp.ErrCondNotFound},
 		{"reserved", to("$x"), amqp.ErrCondNotFound},
 		{"naming outside of a transaction", to(addressTx), amqp.ErrCondNotAllowed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
+			r := newRig(t, Config{Access: func(_ string, right Right, address string) bool {
+				return right != RightCreate || address != "fixed"
+			}})
 			p := r.open("a")
 			s := p.begin()
 			p.sender(s, "q")
@@ -98,7 +101,9 @@ func TestAnonymousRelay(t *testing.T) {
 				t.Fatalf("%q %T, want %q", got, d.State, tc.want)
 			}
 			if tc.want == "" {
-				r.wantDepth("q", "1/0")
+				if r.depth("q") != "1/0" && r.depth("nowhere") != "1/0" {
+					t.Fatal("accepted and not stored")
+				}
 				return
 			}
 			poor := p.sender(s, "", func(a *amqp.Attach) { a.Source.Outcomes = []amqp.Symbol{amqp.OutcomeAccepted} })
@@ -130,7 +135,10 @@ func TestBadMessages(t *testing.T) {
 	p := r.open("a")
 	l := p.sender(p.begin(), "q")
 	for _, m := range [][]byte{
-		{}, {0}, []byte("hello"), append(text("x"), text("y")...), {0x00, 0x53, 0x77},
+		{},
+		{0},
+		[]byte("hello"), append(text("x"), text("y")...),
+		{0x00, 0x53, 0x77},
 		append(text("x"), amqp.AppendHeader(nil, &amqp.Header{Priority: 1})...),
 	} {
 		d := p.send(l, engine.Transfer{Payload: [][]byte{m}})

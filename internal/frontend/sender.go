@@ -109,8 +109,10 @@ func (c *Conn) onSenderOpened(e *command.Effect) {
 	reply := amqp.Attach{
 		SenderSettleMode: in.SenderSettleMode, ReceiverSettleMode: in.ReceiverSettleMode,
 		Source: in.Source, MaxMessageSize: maxMessageSize,
-		Target: &amqp.Target{Address: in.Target.Address, ExpiryPolicy: in.Target.ExpiryPolicy, Timeout: in.Target.Timeout,
-			Capabilities: offered(in.Target.Capabilities)},
+		Target: &amqp.Target{
+			Address: in.Target.Address, ExpiryPolicy: in.Target.ExpiryPolicy, Timeout: in.Target.Timeout,
+			Capabilities: offered(in.Target.Capabilities),
+		},
 	}
 	if p.numbered {
 		reply.OfferedCapabilities = []amqp.Symbol{amqp.CapOncemqNumbered}

@@ -160,6 +160,7 @@ func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.Transaction
 		send := command.TxSend{Target: p.inc, Message: t.keep(d)}
 		if p.address == "" {
 			send.Address = address
+			c.make(address)
 		}
 		t.sends = append(t.sends, send)
 	}
@@ -244,8 +245,10 @@ func (c *Conn) giveBack(k *consumer, o *out, settled bool) {
 	}
 	o.proposed = true
 	s := &c.scratch.settle
-	*s = command.Settle{Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], o.h.ref),
-		Disposition: command.Disposition{Outcome: command.Modified, Failed: true}}
+	*s = command.Settle{
+		Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], o.h.ref),
+		Disposition: command.Disposition{Outcome: command.Modified, Failed: true},
+	}
 	c.scratch.refs = s.Refs
 	c.gather(s)
 }

@@ -378,7 +378,7 @@ func TestRefusedOperation(t *testing.T) {
 			p.send(p.sender(s, "q"), engine.Transfer{Payload: [][]byte{{1, 2}}, State: inTx(id, nil), Settled: true})
 		}},
 		{"relay to nowhere", func(p *pair, s *engine.Session, id []byte) {
-			m := append(amqp.AppendProperties(nil, &amqp.Properties{To: "nowhere"}), text("x")...)
+			m := append(amqp.AppendProperties(nil, &amqp.Properties{To: "fixed"}), text("x")...)
 			p.send(p.sender(s, ""), engine.Transfer{Payload: [][]byte{m}, State: inTx(id, nil)})
 		}},
 		{"relay without to", func(p *pair, s *engine.Session, id []byte) {
@@ -392,7 +392,9 @@ func TestRefusedOperation(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
+			r := newRig(t, Config{Access: func(_ string, right Right, address string) bool {
+				return right != RightCreate || address != "fixed"
+			}})
 			p, s := r.fill("in", "1")
 			k := p.coordinator(s)
 			id := k.declare()

@@ -51,8 +51,10 @@ func start(t testing.TB, change ...func(*Config)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err = replica.Open(replica.Options{Node: 1, Peers: map[command.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), Mailbox: s,
-		Logger: slog.New(slog.DiscardHandler)})
+	rep, err = replica.Open(replica.Options{
+		Node: 1, Peers: map[command.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), Mailbox: s,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
