@@ -10,7 +10,7 @@ for file in $(grep -rl --include='*_test.go' '^func Fuzz' . | grep -v '^./test/'
 	dir=$(dirname "$file")
 	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
 		echo "== $dir $target for $seconds s"
-		if "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" "$dir"; then
+		if "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" -fuzzminimizetime 5x "$dir"; then
 			done="$done
 ok   $dir $target"
 		else
