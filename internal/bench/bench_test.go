@@ -17,7 +17,7 @@ import (
 func TestMeasureCountsWhatFallsIntoTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		res, err := Measure(t.Context(), "x", 4, time.Second, func(int) (Op, error) {
-			return func(context.Context) error { time.Sleep(10 * time.Millisecond); return nil }, nil
+			return func(context.Context) error { <-time.After(10 * time.Millisecond); return nil }, nil
 		})
 		if err != nil || res.P50 != 10_000 || res.P99 != 10_000 || res.PerS < 395 || res.PerS > 405 || res.Errors != 0 {
 			t.Fatalf("%+v, %v; want about 400 a second of 10 ms each", res, err)
@@ -30,7 +30,7 @@ func TestMeasureCountsErrors(t *testing.T) {
 		res, err := Measure(t.Context(), "x", 1, time.Second, func(int) (Op, error) {
 			n := 0
 			return func(context.Context) error {
-				time.Sleep(10 * time.Millisecond)
+				<-time.After(10 * time.Millisecond)
 				if n++; n%2 == 0 {
 					return errors.New("no")
 				}
@@ -54,7 +54,7 @@ func (w countingWriter) Write(_ context.Context, body []byte) error {
 		return errors.New("short body")
 	}
 	w.writes.Add(1)
-	time.Sleep(time.Millisecond)
+	<-time.After(time.Millisecond)
 	return nil
 }
 
@@ -92,13 +92,17 @@ func TestJudge(t *testing.T) {
 		sendHome:  {{P50: 1620}},
 		sendAbout: {{P50: 2070}},
 	}
-	for _, l := range judge([]int64{300, 200, 100}, good).Lines {
+	cmp := judge([]int64{300, 200, 100}, good)
+	for _, l := range cmp.Lines {
 		if !l.OK {
 			t.Errorf("%+v: want ok (d is 200 us)", l)
 		}
 	}
+	if cmp.Missed() != 0 || cmp.Errors() != 0 {
+		t.Errorf("missed %d, errors %d, want none", cmp.Missed(), cmp.Errors())
+	}
 	bad := map[string][]Result{
-		raw1:      {{P50: 901}},
+		raw1:      {{P50: 901, Errors: 2}, {P50: 901, Errors: 1}},
 		raw16:     {{PerS: 5999}},
 		raw256:    {{PerS: 31999}},
 		send256:   {{PerS: 12700}},
@@ -106,10 +110,14 @@ func TestJudge(t *testing.T) {
 		sendHome:  {{P50: 1630}},
 		sendAbout: {{P50: 2080}},
 	}
-	for _, l := range judge([]int64{200}, bad).Lines {
+	cmp = judge([]int64{200}, bad)
+	for _, l := range cmp.Lines {
 		if l.OK {
 			t.Errorf("%+v: want missed", l)
 		}
+	}
+	if cmp.Missed() != len(rows) || cmp.Errors() != 3 {
+		t.Errorf("missed %d of %d, errors %d, want all and 3", cmp.Missed(), len(rows), cmp.Errors())
 	}
 }
 

@@ -164,6 +164,24 @@ func median(name string, rs []Result) Result {
 	return res
 }
 
+// Missed is how many targets were missed.
+func (c Comparison) Missed() (n int) {
+	for _, l := range c.Lines {
+		if !l.OK {
+			n++
+		}
+	}
+	return n
+}
+
+// Errors is how many operations failed in all.
+func (c Comparison) Errors() (n int) {
+	for _, l := range c.Lines {
+		n += l.Errors
+	}
+	return n
+}
+
 // Write writes the comparison as a table.
 func (c Comparison) Write(w io.Writer) error {
 	fmt.Fprintf(w, "\nd (4 KB overwrite + fdatasync, one writer, p50): %d us; medians of %d rounds\n\n", c.SyncUS, c.Rounds)

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,7 +37,8 @@ func (d *Demo) drain(ctx context.Context, queues ...string) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				return fmt.Errorf("queue %s was not emptied within %v: %d messages left, %d of them in flight (last error: %v)", queue, drainBound, q.Depth, q.InFlight, err)
+				left := fmt.Errorf("queue %s was not emptied within %v: %d messages left, %d of them in flight", queue, drainBound, q.Depth, q.InFlight)
+				return errors.Join(left, err)
 			}
 		}
 	}

@@ -127,6 +127,7 @@ func (d *Demo) txOutcome(ctx context.Context, client *oncemq.Client, id oncemq.T
 	case oncemq.RolledBack:
 		d.note("rolled back: %v", err)
 		return NotDone
+	case oncemq.Unknown:
 	}
 	d.checker.SawUnknown()
 	d.note("commit with an unknown outcome: %v", err)

@@ -162,7 +162,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for node %d to be ready: %w (last answer: %v); its log is %s", n.ID, ctx.Err(), last, n.LogPath)
+			return fmt.Errorf("waiting for node %d to be ready: %w (last answer: %w); its log is %s", n.ID, ctx.Err(), last, n.LogPath)
 		case <-p.done:
 			return fmt.Errorf("node %d ended before it was ready (%v); its log is %s", n.ID, p.cmd.ProcessState, n.LogPath)
 		case <-time.After(20 * time.Millisecond):
