@@ -56,6 +56,7 @@ func fill(ctx context.Context, c Config, n int) error {
 			return fmt.Errorf("filling %s: %w", c.Queue, l.failed)
 		}
 	}
+	time.Sleep(settle)
 	return ctx.Err()
 }
 

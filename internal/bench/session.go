@@ -111,5 +111,6 @@ func Raw(ctx context.Context, c Config) (Result, error) {
 	return postRaw(ctx, leader, c)
 }
 
-// settle is a moment in which a cluster ends what a run left behind.
-const settle = 300 * time.Millisecond
+// settle is a moment in which a cluster ends what was done to it before: closed
+// connections, a queue that was filled or deleted.
+const settle = 500 * time.Millisecond
