@@ -185,11 +185,22 @@ func (c *conn) nextWake() time.Time {
 	return wake
 }
 
-// turn ends what one wake-up began: commands go to the log, bytes to the socket.
+// turn ends what one wake-up began: commands go to the log, bytes to the socket. Input that was held for want of output room
+// goes on once the socket has taken some.
 func (c *conn) turn(now time.Time) {
-	if c.holding && !c.fe.Held() && !c.fe.Busy() {
-		c.feed(now)
+	for range maxRounds {
+		if c.holding && !c.fe.Held() && !c.fe.Busy() {
+			c.feed(now)
+		}
+		c.carry(now)
+		if !c.holding || c.fe.Held() || c.fe.Busy() {
+			return
+		}
 	}
+	c.mail.wake()
+}
+
+func (c *conn) carry(now time.Time) {
 	if !c.greeted && c.fe.Greeted() {
 		c.greeted = true
 		c.s.opened(c)

@@ -499,6 +499,38 @@ func TestPanicIsOneConnections(t *testing.T) {
 	}
 }
 
+// A client that asks for answers and doesn't read them is held back, and gets all of them once it does.
+func TestEchoFlood(t *testing.T) {
+	n := start(t)
+	c := n.connect("c")
+	c.begin()
+	const flows = 200_000
+	one := amqp.AppendFlow(nil, 0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(0)), IncomingWindow: 10, OutgoingWindow: 10, Echo: true})
+	sent := make(chan error, 1)
+	go func() {
+		_, err := c.nc.Write(bytes.Repeat(one, flows))
+		sent <- err
+	}()
+	answers := 0
+	for buf := []byte(nil); answers < flows; {
+		b := make([]byte, 64<<10)
+		k, err := c.nc.Read(b)
+		if err != nil {
+			t.Fatalf("after %d answers: %v", answers, err)
+		}
+		for buf = append(buf, b[:k]...); ; answers++ {
+			_, used, err := amqp.DecodeFrame(buf, amqp.Limits{})
+			if err != nil {
+				break
+			}
+			buf = buf[used:]
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A client that vanishes without a word leaves nothing in the log.
 func TestResetSocket(t *testing.T) {
 	n := start(t)
