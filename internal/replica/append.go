@@ -17,6 +17,7 @@ type appendJob struct {
 type appender struct {
 	log     *store.Log
 	entries []store.Entry // reused
+	fault   func() error  // for tests: what a write fails with
 }
 
 // step writes the jobs, in order, and returns the messages to be delivered now that they
@@ -27,6 +28,11 @@ func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
 	flush := func() error {
 		if len(batch.Entries) == 0 && batch.State == (store.HardState{}) {
 			return nil
+		}
+		if a.fault != nil {
+			if err := a.fault(); err != nil {
+				return err
+			}
 		}
 		err := a.log.Append(batch)
 		clear(batch.Entries)

@@ -60,6 +60,7 @@ type Options struct {
 	Limits Limits
 
 	testMachine func(*store.State) (machine, error) // nil: the real one
+	testFault   func() error                        // what a write to the log fails with
 	testDrop    func(entry []byte) bool             // an entry that gets lost on the leader [1.1]
 }
 

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/state"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 func realMachine(o *Options) { o.testMachine = nil }
@@ -159,4 +161,35 @@ func TestLeaselessHomeClosesItsClients(t *testing.T) {
 	c.ready()
 	c.write(f, "again")
 	c.same()
+}
+
+// C14: a failed write ends the node: Fatal is told, nothing is answered, Run returns it.
+func TestFailedWriteEndsTheNode(t *testing.T) {
+	fatal := make(chan error, 1)
+	var broken atomic.Bool
+	c := newCluster(t, 1, func(o *Options) {
+		o.Fatal = func(err error) { fatal <- err }
+		o.testFault = func() error {
+			if broken.Load() {
+				return store.ErrDisk
+			}
+			return nil
+		}
+	})
+	m := c.nodes[1]
+	c.write(m, "before")
+	broken.Store(true)
+	err := m.RawWriter().Write(t.Context(), body("never answered"))
+	if !errors.Is(err, ErrEpochEnded) && !errors.Is(err, ErrClosed) {
+		t.Errorf("Write: %v", err)
+	}
+	if got := <-fatal; !errors.Is(got, store.ErrDisk) || m.Live() == nil {
+		t.Errorf("Fatal: %v, Live: %v", got, m.Live())
+	}
+	if err := <-m.ran; !errors.Is(err, store.ErrDisk) {
+		t.Errorf("Run: %v", err)
+	}
+	if got, _, _ := m.box.counts(); got != 1 {
+		t.Errorf("%d effects delivered, want that of the first write", got)
+	}
 }

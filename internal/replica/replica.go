@@ -212,7 +212,7 @@ func (r *Replica) build(stamp peer.Stamp) error {
 		return err
 	}
 	r.core = c
-	r.appender = appender{log: r.log}
+	r.appender = appender{log: r.log, fault: r.opts.testFault}
 	r.applier = &applier{
 		node: r.opts.Node, nodes: nodes, machine: r.decides, state: r.state, batch: r.state.NewBatch(),
 		home: r.home, mailbox: r.opts.Mailbox, requests: r.requests, applied: r.start.Applied,
