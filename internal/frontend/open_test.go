@@ -318,3 +318,34 @@ func TestHeartbeats(t *testing.T) {
 		t.Fatalf("%d empty frames in 4 s", n)
 	}
 }
+
+// A large message that takes its time is no reason to leave this node: the client hears from us while it arrives.
+func TestPingsWhileAMessageArrives(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		r := newRig(t)
+		p := r.open("a", ours(1, 1))
+		s := p.begin()
+		p.sender(s, "q")
+		part := amqp.AppendTransfer(nil, s.Channel(), &amqp.Transfer{
+			Handle: 0, DeliveryID: amqp.Some(uint32(0)), DeliveryTag: []byte("p"), More: true,
+		}, text("part"))
+		if !whole {
+			part = part[:len(part)-3] // not even a frame
+		}
+		if n := p.fe.Input(part, r.now); (n == len(part)) != whole {
+			t.Fatalf("%d of %d bytes consumed", n, len(part))
+		}
+		p.cut = true // the client end isn't in it
+		frames := 0
+		for range 16 {
+			r.now = r.now.Add(100 * time.Millisecond)
+			if !p.fe.Wake().After(r.now) {
+				p.fe.Tick(r.now)
+			}
+			frames += len(p.fe.TakeOutput(nil, r.now)) / 8
+		}
+		if frames != 3 {
+			t.Fatalf("%d empty frames in 1.6 s", frames)
+		}
+	}
+}
