@@ -129,10 +129,12 @@ func (c *Cluster) ByAMQP(addr string) *Node {
 	return nil
 }
 
-// stopGrace is how long a node may take to stop when told to by SIGTERM.
-const stopGrace = 10 * time.Second
+// stopGrace is how long a node may take to stop when told to by SIGTERM: without a
+// majority (all are stopped at once) its steps end by their time limits, about 6 s,
+// and then it flushes, which a busy disk makes slow.
+const stopGrace = 30 * time.Second
 
-// Close stops all nodes by SIGTERM, and kills those that don't within 10 s. Its
+// Close stops all nodes by SIGTERM, and kills those that don't within 30 s. Its
 // error names nodes that didn't stop properly.
 func (c *Cluster) Close() error {
 	c.closed.Do(func() {
