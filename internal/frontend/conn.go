@@ -55,6 +55,8 @@ type Conn struct {
 	answers   answers
 	due       int // answers that the client waits for
 	sending   int // bytes of its sends not applied
+	// arriving: a frame or a delivery of the client's has come in part.
+	arriving bool
 
 	sessions  []*session
 	producers map[uint32]*producer
@@ -105,7 +107,27 @@ func (c *Conn) Input(b []byte, now time.Time) (consumed int) {
 	c.now = now
 	consumed, _ = c.eng.Input(b, now) // its error is the event Closed as well
 	c.events()
+	if c.ours {
+		c.noteArriving(consumed < len(b))
+	}
 	return consumed
+}
+
+// noteArriving notes whether something of the client's has come in part, so that it is owed an answer that isn't due here
+// yet: a message of 64 MiB takes its time, and the client must not take our silence for death meanwhile.
+func (c *Conn) noteArriving(partFrame bool) {
+	before := c.arriving
+	c.arriving = partFrame
+	for _, p := range c.producers {
+		if _, part := p.link.Partial(); part {
+			c.arriving = true
+			break
+		}
+	}
+	if c.arriving && !before && c.due == 0 {
+		c.pinged = c.now
+		c.wakeBy(c.now.Add(pingTime))
+	}
 }
 
 func (c *Conn) events() {

@@ -93,9 +93,9 @@ func (c *Conn) watch() {
 	}
 }
 
-// ping tells our client that we live, while an answer is due: only under the lease, and while this replica keeps up.
+// ping tells our client that we live, while an answer is due or something of its own is on the way: only under the lease, and while this replica keeps up.
 func (c *Conn) ping() (next time.Time) {
-	if !c.ours || c.due == 0 {
+	if !c.ours || c.due == 0 && !c.arriving {
 		return next
 	}
 	if c.now.Sub(c.pinged) >= pingTime {
