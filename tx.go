@@ -89,8 +89,8 @@ func (tx *Tx) why(err error) error {
 	if !errors.Is(err, client.ErrTxDone) || tx.ended {
 		return public(err)
 	}
-	outcome, reason := tx.core.Standing()
-	if outcome == client.TxUnknown {
+	reason, ok := tx.core.RolledBack()
+	if !ok { // committing, or committed: Commit says which
 		return err
 	}
 	return &TxError{ID: tx.ID(), Outcome: RolledBack, Err: public(reason)}

@@ -38,6 +38,7 @@ type asker struct {
 	replies *Receiver
 	open    []*Query // in order, those without an answer
 	made    uint64
+	tries   int // how often it began anew since the last reply
 }
 
 // Ask begins a query.
@@ -63,7 +64,7 @@ func (a *asker) ask(q *Query) {
 	a.made++
 	q.key = hex.EncodeToString(a.core.cfg.Nonce[:8]) + "-" + strconv.FormatUint(a.made, 10)
 	a.open = append(a.open, q)
-	if a.session == nil || a.session.over {
+	if a.broken() {
 		a.start()
 		return
 	}
@@ -72,14 +73,32 @@ func (a *asker) ask(q *Query) {
 	}
 }
 
+// broken says that the session or a link is of no more use.
+func (a *asker) broken() bool {
+	return a.session == nil || a.session.err != nil || a.sender != nil && a.sender.err != nil || a.replies != nil && a.replies.err != nil
+}
+
+// again asks everything anew over a new session, since a link or the session failed; not for ever.
+func (a *asker) again(err error) {
+	if a.tries++; a.tries > maxRefusals || a.core.phase == phaseOver || a.core.closing {
+		a.fail(err)
+		return
+	}
+	a.start()
+}
+
 func (a *asker) ready() bool {
 	return a.replies != nil && a.replies.Attaching.done && a.sender.Attaching.done && a.sender.err == nil && a.replies.err == nil
 }
 
 // start opens session and links, then sends what waits.
 func (a *asker) start() {
+	old := a.session
 	s := a.core.OpenSession(false)
 	a.session, a.sender, a.replies = s, nil, nil
+	if old != nil {
+		old.Close()
+	}
 	s.Opening.then = func() {
 		if a.session != s {
 			return
@@ -127,10 +146,10 @@ func (a *asker) send(q *Query) {
 	x.payload[0] = payload
 	x.then = func() {
 		switch {
-		case x.err == nil:
-		case a.session == nil || a.session.err != nil || a.sender.err != nil:
-			a.fail(x.err)
-		case x.Unstored() || x.err != nil && !isRefusal(x.err):
+		case x.err == nil, a.sender != x.sender: // a later sender asks again
+		case a.broken():
+			a.again(x.err)
+		case !isRefusal(x.err):
 			a.send(q)
 		default:
 			a.remove(q)
@@ -142,7 +161,7 @@ func (a *asker) send(q *Query) {
 
 func isRefusal(err error) bool {
 	var no *amqp.Error
-	return errors.As(err, &no)
+	return errors.As(err, &no) && !errors.Is(err, ErrUnknown)
 }
 
 // take reads the replies that have come. The core calls it for its own receiver instead of telling the driver.
@@ -155,7 +174,7 @@ func (a *asker) take() {
 		}
 	}
 	if a.replies.err != nil && len(a.open) > 0 {
-		a.fail(a.replies.err)
+		a.again(a.replies.err)
 	}
 }
 
@@ -180,6 +199,7 @@ func (a *asker) reply(d *Delivery) {
 		if err == nil {
 			a.core.seen(q)
 		}
+		a.tries = 0
 		a.remove(q)
 		a.core.finish(&q.Op, err)
 		return

@@ -23,11 +23,17 @@ type cluster struct {
 	ids      uint64
 	attempts map[amqp.UUID]uint32
 
-	refuseResume bool // sessions are gone
+	refuseResume bool        // sessions are gone
+	resumeError  *amqp.Error // why the next resume is refused
+	outcomeError *amqp.Error // the answer to every question
 	sendRefusal  func(body string) *amqp.Error
 	credit       uint32
-	decided      []TxID // in order of deciding
-	replies      int
+	// maxMessageSize is what senders are told.
+	maxMessageSize uint64
+	decided        []TxID // in order of deciding
+
+	detachQuestions bool // each question ends its link
+	replies         int
 }
 
 type bSession struct {
@@ -115,6 +121,19 @@ type brokerConn struct {
 	mute    bool
 	over    bool
 	nonce   amqp.UUID
+
+	refuseDischarge *amqp.Error // what the next discharge is answered, although it is applied
+	dropQuestions   bool        // questions are never answered
+	producers       []*engine.Link
+}
+
+// unmute ends the silence.
+func (b *brokerConn) unmute() {
+	b.mute = false
+	for _, f := range b.answers {
+		f()
+	}
+	b.answers = nil
 }
 
 type bTx struct {
@@ -249,6 +268,12 @@ func (b *brokerConn) begun(ev engine.Event) {
 	var s *bSession
 	if resume {
 		s = b.c.sessions[SessionID(id)]
+		if no := b.c.resumeError; no != nil {
+			b.c.resumeError = nil
+			_ = ev.Session.Begin(amqp.Begin{})
+			_ = ev.Session.End(no)
+			return
+		}
 		if s == nil || b.c.refuseResume {
 			b.c.refuseResume = false
 			_ = ev.Session.Begin(amqp.Begin{})
@@ -295,6 +320,8 @@ func (b *brokerConn) attached(ev engine.Event) {
 				reply.Unsettled = append(reply.Unsettled, amqp.Unsettled{Tag: u.Tag, State: outcomeState(no)})
 			}
 		}
+		b.producers = append(b.producers, ev.Link)
+		reply.MaxMessageSize = b.c.maxMessageSize
 		_ = ev.Link.Accept(reply)
 		_ = ev.Link.SetCredit(b.c.credit, false)
 	default:
@@ -408,7 +435,13 @@ func (b *brokerConn) received(d *engine.Delivery) {
 	}
 	address := remote.Target.Address.V
 	if address == addressOutcome {
-		b.asked(d)
+		switch {
+		case b.c.detachQuestions:
+			_ = d.Link.Detach(true, &amqp.Error{Condition: amqp.ErrCondInternalError, Description: "not here"})
+		case b.dropQuestions:
+		default:
+			b.asked(d)
+		}
 		return
 	}
 	body := bodyOf(b.c.t, d.Payload)
@@ -474,6 +507,9 @@ func (b *brokerConn) control(s *bSession, d *engine.Delivery) {
 	case *amqp.Discharge:
 		ops, _ := ann.Lookup("x-opt-oncemq-operations")
 		state := b.discharge(TxID(x.TxnID), x.Fail, ops.(uint32))
+		if no := b.refuseDischarge; no != nil {
+			b.refuseDischarge, state = nil, &amqp.Rejected{Error: no}
+		}
 		b.answer(func() { d.Dispose(state, true) })
 	default:
 		b.c.t.Fatalf("broker: %T to the coordinator", v)
@@ -649,6 +685,10 @@ func (b *brokerConn) asked(d *engine.Delivery) {
 		{Key: "reason", Value: "as recorded"},
 		{Key: "decided-at", Value: amqp.Timestamp(1000)},
 	})
+	if no := b.c.outcomeError; no != nil {
+		reply = amqp.AppendProperties(nil, &amqp.Properties{CorrelationID: p.MessageID})
+		reply = amqp.AppendApplicationProperties(reply, amqp.Map{{Key: "error", Value: string(no.Condition)}, {Key: "description", Value: no.Description}})
+	}
 	for _, x := range b.senders {
 		if x.l.Remote().Source.Address.V == p.ReplyTo {
 			b.c.replies++

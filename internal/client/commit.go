@@ -1,10 +1,13 @@
 package client
 
+import "errors"
+
 // Commit asks for the commit. Op tells the outcome. Called again it only waits.
 func (tx *Tx) Commit() {
 	tx.waiting++
 	if tx.state != txOpen {
 		tx.undo = false
+		tx.askAgain()
 		return
 	}
 	if tx.spoilt != nil {
@@ -74,7 +77,10 @@ func (tx *Tx) decide(outcome TxOutcome, reason error) {
 	tx.state = txDecided
 	if !tx.done { // else a rollback that its caller knows already
 		tx.outcome = outcome
-		if outcome != TxCommitted && (tx.reason == nil || reason != nil) {
+		switch {
+		case outcome == TxCommitted:
+			tx.reason = nil
+		case tx.reason == nil || reason != nil:
 			tx.reason = reason
 		}
 	}
@@ -89,9 +95,12 @@ func (tx *Tx) decide(outcome TxOutcome, reason error) {
 	tx.enlisted, tx.disposed = nil, 0
 	tx.delist()
 	switch {
-	case outcome == TxUnknown || tx.seen:
-	case tx.waiting == 0 && tx.ever && tx.ofPresent():
-		s.known.add(tx.number)
+	case tx.seen:
+	case outcome == TxUnknown || tx.waiting == 0 && tx.ever:
+		// Nobody has its result: its record must stay, or whoever asks later is told "expired" [2.3].
+		if tx.ofPresent() && !errors.Is(reason, ErrExpired) {
+			s.known.add(tx.number)
+		}
 	default:
 		tx.seen = true
 	}
@@ -110,13 +119,15 @@ func (tx *Tx) delist() {
 	}
 }
 
-// Standing is the outcome as far as it is certain now, without a wait: also TxRolledBack where that is still to be told to the broker. It counts as seen.
-func (tx *Tx) Standing() (TxOutcome, error) {
+// RolledBack says that the transaction is known to be rolled back, without a wait: also where that is still to be told to the broker. Then it
+// counts as seen.
+func (tx *Tx) RolledBack() (reason error, ok bool) {
 	switch {
 	case tx.state == txRollingBack:
-		return TxRolledBack, tx.reason
-	case tx.outcome != TxUnknown:
+		return tx.reason, true
+	case tx.outcome == TxRolledBack:
 		tx.Seen()
+		return tx.reason, true
 	}
-	return tx.outcome, tx.reason
+	return nil, false
 }

@@ -365,7 +365,80 @@ func TestOpenTransactionOfExpiredSession(t *testing.T) {
 	if err := x.tx.Ended(); !errors.Is(err, ErrTxDone) {
 		t.Fatal(err)
 	}
-	if o, reason := x.tx.Standing(); o != TxRolledBack || !errors.Is(reason, ErrExpired) {
-		t.Fatal(o, reason)
+	if reason, ok := x.tx.RolledBack(); !ok || !errors.Is(reason, ErrExpired) {
+		t.Fatal(reason)
+	}
+}
+
+// unknowable leaves x.tx with a commit that was applied and an outcome that can't be learned, on a session that goes on: the control link is lost
+// with the answer, and so is every later one.
+func unknowable(t *testing.T) *transfer {
+	x := newTransfer(t, false)
+	x.c.outcomeError = &amqp.Error{Condition: amqp.ErrCondInternalError, Description: "not now"}
+	x.work()
+	x.conn.refuseDischarge = &amqp.Error{Condition: amqp.ErrCondInternalError, Description: "who knows"}
+	x.tx.Commit()
+	x.run()
+	if o, err := x.tx.Result(); !x.tx.Done() || o != TxUnknown || err == nil {
+		t.Fatalf("outcome %v, %v", o, err)
+	}
+	return x
+}
+
+// What ended unknown on a session that goes on is not acknowledged by its next commands: whoever asks later must get the outcome (C2, [2.3]).
+func TestUnknownIsNotAcknowledged(t *testing.T) {
+	x := unknowable(t)
+	for range 3 {
+		tx := x.begin(x.s)
+		tx.Commit()
+		x.run()
+		if o, err := tx.Result(); o != TxCommitted {
+			t.Fatal(o, err)
+		}
+	}
+	if s := x.c.sessions[x.s.id]; !slices.Equal(s.unknown, []uint64{x.tx.number}) {
+		t.Fatalf("known through %d but for %v, want %d excepted", s.known, s.unknown, x.tx.number)
+	}
+	x.s.Close()
+	x.run()
+	if x.c.sessions[x.s.id].clean {
+		t.Error("a clean close acknowledges it")
+	}
+}
+
+// A call after Unknown asks anew (C10), and what it learns may then be acknowledged.
+func TestCallAfterUnknownAsksAnew(t *testing.T) {
+	for _, rollback := range []bool{false, true} {
+		x := unknowable(t)
+		x.c.outcomeError = nil
+		if rollback {
+			x.tx.Rollback()
+		} else {
+			x.tx.Commit()
+		}
+		if x.tx.Done() {
+			t.Fatal("it doesn't ask")
+		}
+		x.run()
+		if o, err := x.tx.Result(); !x.tx.Done() || o != TxCommitted || err != nil {
+			t.Fatalf("rollback %v: %v, %v", rollback, o, err)
+		}
+		if x.s.known.open() != 0 {
+			t.Error("still unseen")
+		}
+	}
+}
+
+// A session that fails for another reason than being gone can't answer for its commit; the client asks over another one (C4, S6).
+func TestCommitOfFailedSession(t *testing.T) {
+	x := newTransfer(t, false)
+	x.work()
+	x.tx.Commit()
+	x.conn.input(x.core.TakeOutput(x.serial, nil, x.now), x.now)
+	x.c.resumeError = &amqp.Error{Condition: amqp.ErrCondNotAllowed, Description: "no more"}
+	x.cut()
+	x.run()
+	if o, err := x.tx.Result(); !x.tx.Done() || o != TxCommitted {
+		t.Fatalf("outcome %v, %v", o, err)
 	}
 }

@@ -35,6 +35,7 @@ type Core struct {
 	// due: an answer is due since dueSince at the latest, so that silence after lastIn means something.
 	due              bool
 	dueSince, lastIn time.Time
+	bulk             bool // more waited when output was taken last
 	engineTick       time.Time
 
 	sessions  []*Session

@@ -1,6 +1,10 @@
 package client
 
-import "github.com/oncemq/oncemq/internal/amqp"
+import (
+	"slices"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+)
 
 // fail ends the session for good.
 func (s *Session) fail(err error) {
@@ -50,6 +54,9 @@ func (s *Session) Close() {
 	if s.err == nil {
 		s.err = ErrClosed
 	}
+	if s.on == nil && s.id == (SessionID{}) {
+		s.finishClosing() // no node is to open it only to close it again
+	}
 	s.pump()
 	s.core.dropEnded()
 }
@@ -86,12 +93,8 @@ func (s *Session) finishClosing() {
 
 // dropEnded forgets sessions that are over.
 func (c *Core) dropEnded() {
-	kept := c.sessions[:0]
-	for _, s := range c.sessions {
-		if !s.over {
-			kept = append(kept, s)
-		}
+	over := func(s *Session) bool { return s.over }
+	if slices.ContainsFunc(c.sessions, over) {
+		c.sessions = slices.DeleteFunc(slices.Clone(c.sessions), over) // who ranges over them goes on undisturbed
 	}
-	clear(c.sessions[len(kept):])
-	c.sessions = kept
 }

@@ -65,11 +65,14 @@ func (c *Core) TakeOutput(serial uint32, spare []byte, now time.Time) []byte {
 	}
 	out := c.conn.TakeOutput(spare, now)
 	if len(out) > 0 {
-		if c.due || c.phase != phaseOpen {
-			return out
+		switch {
+		case c.phase != phaseOpen:
+		case !c.due:
+			c.due, c.dueSince = c.answerDue(), now
+		case c.bulk:
+			c.dueSince = now // the last piece was written: the node reads, and can't answer what it hasn't got yet
 		}
-		c.due = c.answerDue()
-		c.dueSince = now
+		c.bulk = c.conn.Backlog() > 0
 	}
 	return out
 }

@@ -32,7 +32,8 @@ type Receiver struct {
 	// held are the deliveries that the broker holds for us, in order; waiting those that Take hasn't given out.
 	first, last *Delivery
 	count       int
-	wanted      bool // Take had nothing to give
+	places      uint64 // ever held, which numbers them
+	wanted      bool   // Take had nothing to give
 	waiting     []*Delivery
 	head        int
 	awaited     int                  // resumed transfers that are still to come on this connection
@@ -167,7 +168,6 @@ func (r *Receiver) detached(ev *engine.Event) {
 	if ev.Err != nil {
 		err = &ev.Err.AMQP
 	}
-	r.expire(ErrDeliveryLost)
 	r.fail(fmt.Errorf("receiver from %s: %w", r.address, err))
 }
 
@@ -213,6 +213,8 @@ func (r *Receiver) received(ed *engine.Delivery) {
 	}
 	r.last = d
 	r.count++
+	r.places++
+	d.place = r.places
 	r.waiting = append(r.waiting, d)
 	if ed.Settled {
 		d.unlist()
@@ -247,7 +249,7 @@ func (r *Receiver) pump() {
 		x.tell()
 	}
 	r.again = r.again[:0]
-	if r.closing && r.link != nil && !r.enlisting() {
+	if r.closing && r.link != nil && !r.busy() {
 		_ = r.link.Detach(true, nil)
 		return
 	}
@@ -257,6 +259,16 @@ func (r *Receiver) pump() {
 // attaching says that the broker's Attach, Detach or resumed transfers are due.
 func (r *Receiver) attaching() bool {
 	return r.awaited > 0 || r.link != nil && !r.link.Attached() && !r.link.Detached()
+}
+
+// busy says that something of the link's is still to be learned: it isn't detached before.
+func (r *Receiver) busy() bool {
+	for d := r.first; d != nil; d = d.next {
+		if d.state == dSettling {
+			return true
+		}
+	}
+	return r.enlisting()
 }
 
 // enlisting says that an open transaction has deliveries of this link: a detached one couldn't tell them anew.
@@ -283,17 +295,17 @@ func (r *Receiver) lost() {
 		}
 		d = next
 	}
-	if r.closing && !r.enlisting() {
+	if r.closing && !r.busy() {
 		r.fail(ErrClosed)
 	}
 }
 
-// expire: nothing that we hold is ours any more.
+// expire: nothing that we hold is ours any more. An outcome under way may have been applied or not; nobody will say.
 func (r *Receiver) expire(cause error) {
 	for d := r.first; d != nil; {
 		next := d.next
-		if d.settling != nil && !errors.Is(cause, ErrDeliveryLost) {
-			d.settling.end(cause)
+		if d.settling != nil && !d.settling.done {
+			d.settling.end(fmt.Errorf("%w: %w", ErrUnknown, cause))
 		}
 		d.lose()
 		d = next
@@ -304,7 +316,7 @@ func (r *Receiver) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
-	r.expire(ErrDeliveryLost)
+	r.expire(err)
 	r.link = nil
 	c := r.session.core
 	c.finish(&r.Attaching, err)
@@ -329,7 +341,7 @@ func (r *Receiver) Close() {
 	}
 	r.closing = true
 	if r.link == nil {
-		if !r.enlisting() {
+		if !r.busy() {
 			r.fail(ErrClosed)
 		}
 		return

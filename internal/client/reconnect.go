@@ -48,7 +48,7 @@ func (c *Core) Dialed(serial uint32, err error, now time.Time) {
 	c.sasl = engine.NewSASLClient(engine.SASLClientConfig{Hostname: c.cfg.Hostname, User: c.cfg.User, Password: c.cfg.Password})
 	c.saslSays = true
 	c.conn = engine.New(engine.Config{IdleTimeout: c.cfg.IdleTimeout, ChannelMax: 1023, HandleMax: 1023})
-	c.due, c.dueSince, c.lastIn, c.progress = true, now, now, false
+	c.due, c.dueSince, c.lastIn, c.bulk, c.progress = true, now, now, false, false
 	c.engineTick = time.Time{}
 }
 

@@ -221,8 +221,8 @@ func TestClose(t *testing.T) {
 	if !r.core.Over() || r.core.Err() != nil || !errors.Is(x.Err(), ErrUnknown) || !errors.Is(x.Err(), ErrClosed) {
 		t.Fatal(r.core.Over(), r.core.Err(), x.Err())
 	}
-	if o, _ := tx.Standing(); o != TxRolledBack {
-		t.Error(o)
+	if _, ok := tx.RolledBack(); !ok {
+		t.Error("an open transaction isn't rolled back")
 	}
 	if !r.c.sessions[s.id].ended {
 		t.Error("the broker wasn't told")
@@ -268,5 +268,53 @@ func TestAddressesLearned(t *testing.T) {
 	r.core.learnAddresses(o)
 	if !slices.Equal(r.core.addrs, []string{"a:1", "b:2", "c:3", "d:4"}) {
 		t.Error(r.core.addrs)
+	}
+}
+
+// A large message takes longer than the silence rule, and the node, which reads, says nothing before it has all: it isn't left. One that takes nothing
+// more is.
+func TestNoTakeOverDuringLongUpload(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	out := r.sender(s, "q")
+	out.Send(data(string(make([]byte, 4<<20))))
+	r.silent = true
+	conns, pieces := r.conns, 0
+	for r.core.HasOutput() {
+		b := r.core.TakeOutput(r.serial, nil, r.now)
+		if len(b) == 0 {
+			break
+		}
+		pieces++
+		r.toC = append(r.toC, r.conn.input(b, r.now)...)
+		r.now = r.now.Add(1900 * time.Millisecond)
+		r.core.Tick(r.now)
+	}
+	if r.conns != conns || r.core.Addr() == "" || pieces < 4 {
+		t.Fatalf("left after %d pieces", pieces)
+	}
+	r.now = r.now.Add(200 * time.Millisecond) // all is written for 2.1 s
+	r.core.Tick(r.now)
+	if r.core.Addr() != "" {
+		t.Error("a node that has everything and says nothing isn't left")
+	}
+}
+
+// What was given up before any node had opened it must not pile up until one does.
+func TestGivenUpSessionsDontPileUp(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	r.refuse = 1000
+	r.cut()
+	r.run()
+	for range 2000 {
+		s := r.core.OpenSession(false)
+		s.Close()
+		if !s.Closing.Done() {
+			t.Fatal("Close waits for a node")
+		}
+	}
+	if n := len(r.core.sessions); n != 0 {
+		t.Errorf("%d sessions are kept", n)
 	}
 }

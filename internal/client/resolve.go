@@ -32,10 +32,8 @@ func (tx *Tx) expire(cause error) {
 	case tx.state == txAsking:
 	case !tx.told:
 		tx.decide(TxRolledBack, cause)
-	case errors.Is(cause, ErrExpired):
+	default: // also where only this session failed: another one can ask. A client that is closed can't, and says so
 		tx.resolve()
-	default:
-		tx.decide(TxUnknown, cause)
 	}
 }
 
@@ -48,6 +46,15 @@ func (tx *Tx) resolve() {
 		d.drop()
 	}
 	tx.enlisted, tx.disposed = nil, 0
+	tx.ask()
+}
+
+// askAgain: the outcome could not be learned before, so that a further call asks anew (C10). What expired stays so.
+func (tx *Tx) askAgain() {
+	if tx.state != txDecided || tx.outcome != TxUnknown || errors.Is(tx.reason, ErrExpired) {
+		return
+	}
+	tx.Op, tx.state, tx.reason = Op{}, txAsking, nil
 	tx.ask()
 }
 

@@ -17,6 +17,7 @@ func (tx *Tx) spoil(err error) {
 func (tx *Tx) Rollback() {
 	tx.waiting++
 	tx.undo = true
+	tx.askAgain()
 	if tx.state == txOpen || tx.state == txCommitting && tx.withdrawDischarge() {
 		tx.rollback(nil)
 	}

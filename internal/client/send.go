@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/engine"
@@ -102,8 +103,7 @@ func (snd *Sender) hand(x *Send) bool {
 		if fresh {
 			x.number = 0
 		}
-		snd.session.core.finish(&x.Op, err)
-		snd.unlist(x)
+		snd.tooLarge(x)
 		return true
 	default:
 		if fresh {
@@ -125,6 +125,27 @@ func (snd *Sender) hand(x *Send) bool {
 		snd.session.core.queued(x)
 	}
 	return true
+}
+
+// tooLarge ends a send that exceeds the link's max-message-size. In a transaction it is no part of it, unless the caller was told that it is,
+// which takes a node with a lower limit than the last one's.
+func (snd *Sender) tooLarge(x *Send) {
+	var err error = &amqp.Error{
+		Condition:   amqp.ErrCondMessageSizeExceeded,
+		Description: fmt.Sprintf("a message of %d bytes to %s: the node takes at most %d", len(x.payload[0]), snd.address, snd.link.Remote().MaxMessageSize),
+	}
+	tx := x.tx
+	switch {
+	case tx == nil && x.written:
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
+	case tx != nil && x.queued:
+		snd.end(x, err)
+		tx.spoil(err)
+		return
+	case tx != nil:
+		tx.operations--
+	}
+	snd.end(x, err)
 }
 
 // end finishes a send and takes it off the list.

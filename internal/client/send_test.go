@@ -345,3 +345,45 @@ func TestSessionCloseResolves(t *testing.T) {
 	}
 	r.stored("q", "1")
 }
+
+// A message that exceeds the link's limit is no part of its transaction, which commits with the rest (C2: the count); plain, it is refused by itself.
+func TestTooLarge(t *testing.T) {
+	x := newTransfer(t, false)
+	x.c.maxMessageSize = 100
+	out := x.sender(x.s, "out")
+	tx := x.begin(x.s)
+	_, err := tx.Send(out, data("small"))
+	x.must(err)
+	big, err := tx.Send(out, data(string(make([]byte, 200))))
+	x.must(err)
+	x.run()
+	var no *amqp.Error
+	if !big.Done() || !errors.As(big.Err(), &no) || no.Condition != amqp.ErrCondMessageSizeExceeded {
+		t.Fatal(big.Done(), big.Err())
+	}
+	plain := out.Send(data(string(make([]byte, 200))))
+	if !errors.As(plain.Err(), &no) || plain.Unstored() {
+		t.Fatal(plain.Done(), plain.Err())
+	}
+	tx.Commit()
+	x.run()
+	if o, err := tx.Result(); o != TxCommitted {
+		t.Fatal(o, err)
+	}
+	x.stored("out", "small")
+}
+
+// Replayed to a node with a lower limit, a transaction whose message is too large now is rolled back, not committed without it.
+func TestTooLargeOnReplay(t *testing.T) {
+	x := newTransfer(t, false)
+	x.work()
+	x.run()
+	x.c.maxMessageSize = 3
+	x.cut()
+	x.tx.Commit()
+	x.run()
+	if o, err := x.tx.Result(); !x.tx.Done() || o != TxRolledBack {
+		t.Fatal(x.tx.Done(), o, err)
+	}
+	x.stored("out")
+}

@@ -27,6 +27,7 @@ type Delivery struct {
 	tag        []byte
 	state      deliveryState
 	held       bool // stands in the receiver's list
+	place      uint64
 	settling   *Settlement
 	tx         *Tx
 	outcome    amqp.DeliveryState // in tx
@@ -52,10 +53,10 @@ func (d *Delivery) Receiver() *Receiver { return d.receiver }
 // Unsettled says that it can still be settled.
 func (d *Delivery) Unsettled() bool { return d.state == dTaken }
 
-// Settle begins to settle d with an outcome. A repeat while that is under way gives the same Settlement.
+// Settle begins to settle d with an outcome. A repeat gives the same Settlement; another outcome is refused, or its caller would be told of success.
 func (d *Delivery) Settle(state amqp.DeliveryState) *Settlement {
 	c := d.receiver.session.core
-	if d.settling != nil {
+	if d.settling != nil && sameOutcome(state, d.settling.state) {
 		return d.settling
 	}
 	x := &Settlement{delivery: d, state: state}
@@ -258,17 +259,11 @@ func (tx *Tx) settle() {
 
 // Through gives the deliveries up to and with d that were taken and are not settled, in order.
 func (d *Delivery) Through() []*Delivery {
-	if !d.held {
-		return []*Delivery{d}
-	}
 	var list []*Delivery
-	for x := d.receiver.first; x != nil; x = x.next {
-		if x.state == dTaken || x == d {
+	for x := d.receiver.first; x != nil && x.place < d.place; x = x.next {
+		if x.state == dTaken {
 			list = append(list, x)
 		}
-		if x == d {
-			break
-		}
 	}
-	return list
+	return append(list, d)
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -172,8 +173,8 @@ func TestOnFailoverRollback(t *testing.T) {
 			if _, err := x.tx.Send(x.out, data("late")); !errors.Is(err, ErrTxDone) {
 				t.Fatal("S1:", err)
 			}
-			if o, _ := x.tx.Standing(); o != TxRolledBack {
-				t.Fatal("S1:", o)
+			if _, ok := x.tx.RolledBack(); !ok {
+				t.Fatal("S1: not rolled back")
 			}
 		}
 		x.stored("out")
@@ -273,5 +274,85 @@ func TestPrefetch(t *testing.T) {
 	r.take(one, 1)
 	if n := len(r.c.queue("in").ready); n != 34 {
 		t.Fatalf("%d left, want 34", n)
+	}
+}
+
+// Another outcome after the first is refused: its caller must not be told of success.
+func TestSettleOtherwise(t *testing.T) {
+	r := newRig(t)
+	r.c.put("in", "m1", "m2")
+	s := r.session(false)
+	in := r.receiver(s, "in")
+	ds := r.take(in, 2)
+	first := ds[0].Settle(&amqp.Accepted{})
+	if x := ds[0].Settle(&amqp.Released{}); !errors.Is(x.Err(), ErrSettled) {
+		t.Errorf("released while accepting: %v %v", x.Done(), x.Err())
+	}
+	r.run()
+	if !first.Done() || first.Err() != nil {
+		t.Fatal(first.Done(), first.Err())
+	}
+	if x := ds[0].Settle(&amqp.Modified{}); !errors.Is(x.Err(), ErrSettled) {
+		t.Errorf("modified after it was accepted: %v %v", x.Done(), x.Err())
+	}
+	if x := ds[0].Settle(&amqp.Accepted{}); x != first {
+		t.Error("accepted again: another settlement")
+	}
+	if list := ds[1].Through(); len(list) != 1 || list[0] != ds[1] {
+		t.Errorf("through: %v", list)
+	}
+}
+
+// Through takes what came before, also where its own delivery is settled by itself.
+func TestThroughSettled(t *testing.T) {
+	r := newRig(t)
+	r.c.put("in", "m1", "m2", "m3", "m4")
+	in := r.receiver(r.session(false), "in")
+	ds := r.take(in, 4)
+	ds[2].Settle(&amqp.Accepted{})
+	r.run()
+	if list := ds[2].Through(); !slices.Equal(list, ds[:3]) {
+		t.Errorf("%d deliveries, want the first 3", len(list))
+	}
+}
+
+// A receiver that is closed while an outcome is under way learns it first, over a lost connection as well; where its link ends without the answer that
+// is unknown, not lost.
+func TestReceiverClosedWhileSettling(t *testing.T) {
+	for _, how := range []string{"close", "close, cut", "detached"} {
+		r := newRig(t)
+		r.c.put("in", "m1")
+		s := r.session(false)
+		in := r.receiver(s, "in")
+		d := r.take(in, 1)[0]
+		r.conn.mute = true
+		x := d.Settle(&amqp.Accepted{})
+		r.run()
+		if x.Done() {
+			t.Fatal("not mute")
+		}
+		var want error
+		switch how {
+		case "close":
+			in.Close()
+			r.run()
+			r.conn.unmute()
+		case "close, cut":
+			in.Close()
+			r.run()
+			r.cut()
+		case "detached":
+			want = ErrUnknown
+			for _, b := range r.conn.senders {
+				_ = b.l.Detach(true, &amqp.Error{Condition: amqp.ErrCondResourceDeleted, Description: "deleted"})
+			}
+		}
+		r.run()
+		if !x.Done() || !errors.Is(x.Err(), want) || errors.Is(x.Err(), ErrDeliveryLost) {
+			t.Errorf("%s: %v %v, want %v", how, x.Done(), x.Err(), want)
+		}
+		if how != "detached" && !in.Closing.Done() || len(s.receivers) != 0 {
+			t.Errorf("%s: the receiver isn't closed", how)
+		}
 	}
 }

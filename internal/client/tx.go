@@ -99,7 +99,7 @@ func (s *Session) Begin() (*Tx, error) {
 func (s *Session) unknown() int {
 	n := s.known.open()
 	for _, tx := range s.txs {
-		if tx.state == txCommitting && tx.waiting == 0 {
+		if (tx.state == txCommitting || tx.state == txAsking) && tx.waiting == 0 {
 			n++
 		}
 	}
