@@ -8,7 +8,7 @@ import "github.com/oncemq/oncemq/internal/command"
 func (m *Machine) checkCommit(c *command.Commit, p *plan) verdict {
 	p.standing = undecided
 	if !c.Tx.IsZero() {
-		if v := m.checkTagged(c.Tx, c.Named, p); v != act {
+		if v := m.checkTagged(c.Tx, c.Named, &c.Known, p); v != act {
 			return v
 		}
 	}
@@ -19,7 +19,7 @@ func (m *Machine) checkCommit(c *command.Commit, p *plan) verdict {
 }
 
 // checkTagged finds a tagged transaction's standing and who may decide it.
-func (m *Machine) checkTagged(tx command.TxID, named bool, p *plan) verdict {
+func (m *Machine) checkTagged(tx command.TxID, named bool, known *command.Known, p *plan) verdict {
 	p.standing = m.stand(tx, p)
 	s := p.session
 	switch {
@@ -30,7 +30,7 @@ func (m *Machine) checkTagged(tx command.TxID, named bool, p *plan) verdict {
 		return p.refuse(refusal(condNotAllowed, "session %s: a token's transactions are named through $oncemq.tx, a session's are declared", s.id))
 	case !named && s.conn != p.conn && p.standing == undecided:
 		return p.refuse(refusal(condNotAllowed, "session %s isn't open on this connection; resume it first", s.id))
-	case p.standing == undecided && len(s.outcomes) >= maxOutcomes:
+	case p.standing == undecided && !s.token && s.full(known):
 		return p.refuse(refusal(condLimit, "session %s has %d outcomes that nobody has acknowledged", s.id, maxOutcomes))
 	}
 	return act
@@ -99,7 +99,7 @@ func (m *Machine) changeCommit(c *command.Commit, p *plan) {
 	}
 	switch {
 	case outcome != command.TxCommitted:
-		m.giveSettled(p.conn, c.Settles)
+		m.giveSettled(p.conn, c.Settles, p.firstTime(c.Named))
 	case p.standing == undecided:
 		m.carryOut(c, p)
 	}
@@ -147,8 +147,8 @@ func (m *Machine) carryOut(c *command.Commit, p *plan) {
 
 // giveSettled returns what a rolled-back transaction had settled: where the receiver
 // has settled it or its link has ended, to its place; else it stays with the link, its
-// failure counted (AMQP 4.4.2, C8).
-func (m *Machine) giveSettled(c *conn, settles []command.TxSettle) {
+// failure counted (AMQP 4.4.2, C8), unless this is a repeat.
+func (m *Machine) giveSettled(c *conn, settles []command.TxSettle, first bool) {
 	for i := range settles {
 		s := &settles[i]
 		l := c.links[s.Link]
@@ -158,12 +158,16 @@ func (m *Machine) giveSettled(c *conn, settles []command.TxSettle) {
 		case di == 0:
 		case s.Settled || l.ended:
 			m.giveBack(l, di, giveFailed)
-		default:
+		case first:
 			m.charge(m.deliveries.at(di), giveFailed)
 			m.markDelivery(di)
 		}
 	}
 }
+
+// firstTime says that the decision doesn't repeat one that was made before (C2). What
+// comes under a token's number that was used is other work.
+func (p *plan) firstTime(named bool) bool { return p.standing == undecided || named }
 
 // noteUse takes the client's acknowledgements, or a token's by use.
 func (m *Machine) noteUse(s *session, named bool, number uint64, known *command.Known) {
@@ -194,7 +198,7 @@ func (m *Machine) checkRollback(c *command.Rollback, p *plan) verdict {
 	if c.Tx.IsZero() {
 		return act
 	}
-	return m.checkTagged(c.Tx, c.Named, p)
+	return m.checkTagged(c.Tx, c.Named, &c.Known, p)
 }
 
 // changeRollback records the rollback, unless there is a record: then that is the
@@ -216,7 +220,7 @@ func (m *Machine) changeRollback(c *command.Rollback, p *plan) {
 		m.noteUse(s, c.Named, c.Tx.Number(), &c.Known)
 	}
 	if outcome != command.TxCommitted {
-		m.giveSettled(p.conn, c.Settles)
+		m.giveSettled(p.conn, c.Settles, p.firstTime(c.Named))
 	}
 	if c.Request != 0 {
 		m.tellDecided(p.conn, c.Request, c.Tx, outcome, cut(reason, 1024))

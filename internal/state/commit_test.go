@@ -340,3 +340,64 @@ func TestOnFailoverRollback(t *testing.T) {
 	wantOutcome(t, p.commit(command.Commit{Tx: command.NewTxID(id, 2), Settles: accept(1, refs...)}), command.TxRolledBack, command.ReasonDeliveryLost)
 	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxCommitted, "")
 }
+
+// C2: a rolled-back commit said again changes nothing: the failure of a delivery that
+// stayed with its link is counted once.
+func TestRepeatedRollbackCountsOnce(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.send("q", "a")
+	ref := b.refs()[0]
+	tx := command.NewTxID(id, 1)
+	settles := accept(1, ref)
+	settles[0].Settled = false
+	for range 3 {
+		wantOutcome(t, p.rollback(command.Rollback{Tx: tx, Settles: settles}), command.TxRolledBack, command.ReasonClient)
+		wantOutcome(t, p.commit(command.Commit{Tx: tx, Settles: settles}), command.TxRolledBack, command.ReasonClient)
+	}
+	p.settle(1, command.Released, ref)
+	b.wantDelivered("a/1+")
+}
+
+// C2: a session with as many outcomes as it may keep goes on once it acknowledges some,
+// with the very commit that does.
+func TestAcknowledgingMakesRoom(t *testing.T) {
+	b := newBundle(t)
+	b.single = true
+	p, id := goClient(b, 1, 1)
+	for n := range uint64(maxOutcomes) {
+		wantOutcome(t, p.commit(command.Commit{Tx: command.NewTxID(id, n+1)}), command.TxCommitted, "")
+	}
+	if e := p.commit(command.Commit{Tx: command.NewTxID(id, maxOutcomes+1)}); e.Refusal == nil {
+		t.Fatalf("%+v", e)
+	}
+	unknown := command.Known{Through: 2, Unknown: []uint64{1, 2}}
+	if e := p.commit(command.Commit{Tx: command.NewTxID(id, maxOutcomes+1), Known: unknown}); e.Refusal == nil {
+		t.Fatalf("%+v", e)
+	}
+	e := p.commit(command.Commit{Tx: command.NewTxID(id, maxOutcomes+1), Known: command.Known{Through: 2, Unknown: []uint64{1}}})
+	wantOutcome(t, e, command.TxCommitted, "")
+	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxCommitted, "")
+	wantOutcome(t, p.outcome(command.NewTxID(id, 2), true), command.TxExpired, "")
+	wantOutcome(t, p.rollback(command.Rollback{Tx: command.NewTxID(id, maxOutcomes+2), Known: command.Known{Through: 100}}),
+		command.TxRolledBack, command.ReasonClient)
+}
+
+// C2, C4: a token keeps its newest 1,000 outcomes, also where they come from asking
+// alone, and goes on.
+func TestTokenAskedManyTimes(t *testing.T) {
+	b := newBundle(t)
+	b.single = true
+	p := b.connect(1, "p")
+	p.do(1, &command.TokenOpen{Conn: p.id, Request: 1})
+	id := b.one(command.EffectTokenOpened).Tx.Session()
+	for n := uint64(1); n <= 3*command.MaxUnknown; n++ {
+		wantOutcome(t, p.outcome(command.NewTxID(id, n), true), command.TxRolledBack, command.ReasonResolved)
+	}
+	if n := len(b.m.sessions[id].outcomes); n != command.MaxUnknown {
+		t.Fatalf("%d outcomes are kept", n)
+	}
+	wantOutcome(t, p.outcome(command.NewTxID(id, 2*command.MaxUnknown), true), command.TxExpired, "")
+	wantOutcome(t, p.outcome(command.NewTxID(id, 2*command.MaxUnknown+1), true), command.TxRolledBack, command.ReasonResolved)
+	wantOutcome(t, p.commit(command.Commit{Tx: command.NewTxID(id, 3*command.MaxUnknown+1), Named: true}), command.TxCommitted, "")
+}

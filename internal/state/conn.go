@@ -155,7 +155,9 @@ func (m *Machine) changeConnEnd(c *command.ConnEnd, p *plan) {
 		cause = endClosed
 	case command.EndReset:
 		cause = endReset
-	case command.EndSilent, command.EndForced:
+	case command.EndForced:
+		cause = endForced
+	case command.EndSilent:
 	}
 	m.endConn(p.conn, cause)
 }
@@ -175,7 +177,8 @@ type endCause uint8
 const (
 	endClosed   endCause = 1 + iota // the client closed it
 	endReset                        // the client's side broke it: grace 5 s
-	endLost                         // silence or its home's decision: grace 60 s
+	endLost                         // silence: grace 60 s
+	endForced                       // its home's decision: grace 60 s
 	endHomeLost                     // its home, or any report of it, is lost
 )
 
@@ -193,6 +196,8 @@ func (c endCause) rule() endRule {
 		return ruleClosed
 	case endHomeLost:
 		return ruleHomeLost
+	case endForced:
+		return ruleForced
 	default:
 		return ruleConnLost
 	}

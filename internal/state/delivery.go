@@ -97,7 +97,8 @@ func (m *Machine) unchain(l *link, di uint32) {
 	l.held--
 }
 
-// held is the delivery that ref names, if l holds it with that attempt; else 0.
+// held is the delivery that ref names, if l holds it with that attempt; else 0. Nobody
+// can know a delivery whose message this very entry brought: such a name is a guess.
 func (m *Machine) held(l *link, ref command.DeliveryRef) uint32 {
 	if l == nil {
 		return 0
@@ -106,8 +107,9 @@ func (m *Machine) held(l *link, ref command.DeliveryRef) uint32 {
 	if mi == 0 {
 		return 0
 	}
-	di := m.messages.at(mi).delivery
-	if di == 0 {
+	p := m.messages.at(mi)
+	di := p.delivery
+	if di == 0 || p.fresh != 0 {
 		return 0
 	}
 	if d := m.deliveries.at(di); d.link != l.slot || d.attempt != ref.Attempt {
@@ -156,11 +158,48 @@ func (m *Machine) giveBack(l *link, di uint32, g give) {
 	switch {
 	case d.failures >= redeliveryLimit && !q.dead:
 		m.deadLetter(q, di, reasonLimit)
-	case m.nowhereToGo(q, di):
+	case m.isPicky(q, di) && len(q.sub.picky) >= maxPicky && !q.dead:
 		m.deadLetter(q, di, reasonUndeliverable)
 	default:
 		m.putBack(q, di)
 	}
+}
+
+// isPicky says that some living link must not get the delivery. The wishes of links that
+// have ended since it was handed out are forgotten.
+func (m *Machine) isPicky(q *queue, di uint32) bool {
+	e, ok := m.excluded[di]
+	if !ok {
+		return false
+	}
+	if prune(q, &e) {
+		m.keepExclusions(di, e)
+	}
+	return e.n > 0
+}
+
+// prune drops the links from e that have ended, and says whether there were any.
+func prune(q *queue, e *exclusions) bool {
+	before := e.n
+	e.n = 0
+	for _, id := range e.link[:before] {
+		if _, living := slices.BinarySearchFunc(q.sub.links, id, func(l *link, id uint64) int { return compare(l.id, id) }); living {
+			e.link[e.n] = id
+			e.n++
+		}
+	}
+	clear(e.link[e.n:])
+	return e.n < before
+}
+
+// keepExclusions sets a delivery's exclusions.
+func (m *Machine) keepExclusions(di uint32, e exclusions) {
+	if e.n == 0 {
+		delete(m.excluded, di)
+	} else {
+		m.excluded[di] = e
+	}
+	m.markDelivery(di)
 }
 
 // charge raises a delivery's numbers.
@@ -182,8 +221,8 @@ func (m *Machine) putBack(q *queue, di uint32) {
 	d.gen = q.sub.purgeGen
 	seq := m.messages.at(d.message).seq
 	_, ok := m.excluded[di]
-	if ok && len(q.sub.picky) >= maxPicky {
-		delete(m.excluded, di) // beyond the bound the wish is forgotten, not the message
+	if ok && len(q.sub.picky) >= maxPicky { // in a dead-letter queue the wish is forgotten
+		delete(m.excluded, di)
 		ok = false
 	}
 	if ok {
@@ -211,12 +250,13 @@ type exclusions struct {
 func (e *exclusions) has(id uint64) bool { return slices.Contains(e.link[:e.n], id) }
 
 // exclude keeps a held delivery from l from now on. false: it can't be noted, since
-// eight others are.
+// eight others that live are.
 func (m *Machine) exclude(l *link, di uint32) bool {
 	e := m.excluded[di]
-	if e.has(l.id) {
+	if l.ended || e.has(l.id) {
 		return true
 	}
+	prune(l.queue, &e)
 	if e.n == maxExcluded {
 		if !l.queue.dead {
 			return false
@@ -226,52 +266,22 @@ func (m *Machine) exclude(l *link, di uint32) bool {
 	}
 	e.link[e.n] = l.id
 	e.n++
-	m.excluded[di] = e
-	m.markDelivery(di)
-	return true
-}
-
-// nowhereToGo says that every living link of q is excluded for the delivery.
-func (m *Machine) nowhereToGo(q *queue, di uint32) bool {
-	e, ok := m.excluded[di]
-	if !ok || q.dead || len(q.sub.links) == 0 {
-		return false
-	}
-	for _, l := range q.sub.links {
-		if !e.has(l.id) {
-			return false
-		}
-	}
+	m.keepExclusions(di, e)
 	return true
 }
 
 // forgetExclusions clears what the picky messages of q know of a link that ended.
-func (m *Machine) forgetExclusions(q *queue, id uint64) {
+func (m *Machine) forgetExclusions(q *queue) {
 	keep := q.sub.picky[:0]
-	var dead []uint32
 	for _, seq := range q.sub.picky {
 		di := m.messages.at(m.find(q, seq)).delivery
-		e := m.excluded[di]
-		if at := slices.Index(e.link[:e.n], id); at >= 0 {
-			copy(e.link[at:], e.link[at+1:e.n])
-			e.n--
-			e.link[e.n] = 0
-			m.excluded[di] = e
-			m.markDelivery(di)
-			m.touch(q)
-		}
-		switch {
-		case e.n == 0:
-			delete(m.excluded, di)
-			q.sub.returned.push(seq)
-		case m.nowhereToGo(q, di):
-			dead = append(dead, di)
-		default:
+		if m.isPicky(q, di) {
 			keep = append(keep, seq)
+		} else {
+			q.sub.returned.push(seq)
 		}
 	}
+	m.steps += len(q.sub.picky) / 8 // less than touching a message
 	q.sub.picky = keep
-	for _, di := range dead {
-		m.deadLetter(q, di, reasonUndeliverable)
-	}
+	m.touch(q)
 }

@@ -64,7 +64,7 @@ func (m *Machine) canHandOut(q *queue) bool {
 		return false
 	}
 	for _, l := range q.sub.ready {
-		if _, ok := m.nextFor(q, l); ok {
+		if _, ok, _ := m.nextFor(q, l); ok {
 			return true
 		}
 		if len(q.sub.picky) == 0 {
@@ -75,8 +75,8 @@ func (m *Machine) canHandOut(q *queue) bool {
 }
 
 // nextFor is the number of the message that l would get next: the lowest that waits
-// and doesn't exclude it.
-func (m *Machine) nextFor(q *queue, l *link) (seq uint64, ok bool) {
+// and doesn't exclude it. passed counts those that do.
+func (m *Machine) nextFor(q *queue, l *link) (seq uint64, ok bool, passed int) {
 	s := &q.sub
 	if seq, ok = s.returned.top(); !ok && s.cursor < q.next {
 		seq, ok = s.cursor, true
@@ -86,27 +86,35 @@ func (m *Machine) nextFor(q *queue, l *link) (seq uint64, ok bool) {
 			break
 		}
 		if e := m.excluded[m.messages.at(m.find(q, p)).delivery]; !e.has(l.id) {
-			return p, true
+			return p, true, passed
 		}
+		passed++
 	}
-	return seq, ok
+	return seq, ok, passed
 }
 
+// passedPerStep is how many messages passed over make a step. (A message excludes at
+// most eight links, so before a hand-out at most eight links are tried in vain.)
+const passedPerStep = 64
+
 // handOut gives waiting messages to the links with an allowance, in turn, and returns
-// the steps that it took, at most budget.
+// the steps that it took, about budget at most.
 func (m *Machine) handOut(q *queue, budget int) (used int) {
 	s := &q.sub
 	if q.dying || s.returning > 0 || len(s.ready) == 0 {
 		return 0
 	}
 	at, _ := slices.BinarySearchFunc(s.ready, s.turn+1, func(l *link, id uint64) int { return compare(l.id, id) })
-	tried := 0
+	tried, over := 0, 0
 	for used < budget && len(s.ready) > 0 && tried < len(s.ready) {
 		if at >= len(s.ready) {
 			at = 0
 		}
 		l := s.ready[at]
-		seq, ok := m.nextFor(q, l)
+		seq, ok, passed := m.nextFor(q, l)
+		for over += passed; over >= passedPerStep; over -= passedPerStep {
+			used++
+		}
 		if !ok {
 			if len(s.picky) == 0 {
 				break

@@ -46,7 +46,7 @@ func (m *Machine) giveAll(l *link, limit int) {
 				l.charged = true
 				m.markLink(l)
 			}
-		case ruleHomeLost:
+		case ruleHomeLost, ruleForced:
 			g = giveCounted
 		case ruleClosed:
 		}
@@ -65,31 +65,24 @@ func (m *Machine) clean(q *queue, limit int) bool {
 		m.dropDelivery(q, m.messages.at(mi).delivery)
 		m.drop(q, mi, false)
 	}
-	for s.purgeFrom < s.purgeTo {
+	for q.dying && q.depth > 0 {
+		if m.steps >= limit {
+			m.markPlace(q)
+			return false
+		}
+		m.cleanNewest(q)
+	}
+	for !q.dying && s.purgeFrom < s.purgeTo {
 		if m.steps >= limit {
 			m.markPlace(q)
 			return false
 		}
 		seq := s.purgeFrom
 		mi := m.find(q, seq)
-		if mi == 0 {
-			// An empty chunk is one step, however many numbers it had.
-			if m.chunk(q, seq>>chunkBits) == 0 {
-				s.purgeFrom = min((seq>>chunkBits+1)<<chunkBits, s.purgeTo)
-				m.steps++
-				continue
-			}
-			s.purgeFrom++
-			continue
-		}
 		s.purgeFrom++
-		di := m.messages.at(mi).delivery
-		if di != 0 && !q.dying { // somebody has it, or it came back since
+		if mi == 0 || m.messages.at(mi).delivery != 0 { // somebody has it, or it came back since
 			m.steps++
 			continue
-		}
-		if di != 0 {
-			m.dropDelivery(q, di)
 		}
 		m.drop(q, mi, false)
 	}
@@ -99,6 +92,35 @@ func (m *Machine) clean(q *queue, limit int) bool {
 		m.forgetQueue(q)
 	}
 	return true
+}
+
+// cleanNewest drops the newest message of a deleted queue, or passes over numbers that
+// have none. From the new end: there the messages are, behind however many are gone.
+func (m *Machine) cleanNewest(q *queue) {
+	s := &q.sub
+	seq := s.purgeTo - 1
+	mi := m.find(q, seq)
+	switch {
+	case mi != 0:
+		s.purgeTo = seq
+		if di := m.messages.at(mi).delivery; di != 0 {
+			m.dropDelivery(q, di)
+		}
+		m.drop(q, mi, false)
+		return
+	case m.chunk(q, seq>>chunkBits) != 0:
+		s.purgeTo = seq
+		return
+	}
+	// An empty chunk costs one look, and so do its neighbours: several make a step.
+	m.steps++
+	for no, n := seq>>chunkBits, 0; n < chunkSize && m.chunk(q, no) == 0; n++ {
+		s.purgeTo = max(no<<chunkBits, 1)
+		if no == 0 {
+			break
+		}
+		no--
+	}
 }
 
 // forgetQueue forgets a deleted queue whose messages are gone.

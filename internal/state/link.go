@@ -45,6 +45,7 @@ const (
 	ruleClosed   endRule = 1 + iota // first-acquirer is cleared, the count left
 	ruleConnLost                    // counted; the oldest is a failure
 	ruleHomeLost                    // counted; none is a failure
+	ruleForced                      // as ruleHomeLost, by a home that lives and knows what it wrote
 )
 
 func (l *link) ready() bool {
@@ -136,7 +137,10 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	var l *link
 	if s := p.session; s != nil {
 		if old := s.links[c.Name]; old != nil {
-			if c.Resume && !c.Presettled && old.queue == q {
+			if c.Resume && !c.Presettled && !old.presettled && old.queue == q {
+				if old.conn != nil && !old.ended {
+					m.stolen(old.conn, old.number)
+				}
 				m.adopt(old, p.conn, c.Link)
 				l = old
 			} else {
@@ -178,7 +182,6 @@ func (m *Machine) adopt(l *link, c *conn, number uint32) {
 func (m *Machine) replaceLink(old *link) {
 	if old.ended && old.conn != nil {
 		delete(old.session.links, old.name)
-		old.session = nil
 		m.markLink(old)
 		return
 	}
@@ -271,7 +274,7 @@ func (m *Machine) stopLink(l *link) {
 // leaveQueue takes a link off its queue's living ones.
 func (m *Machine) leaveQueue(l *link) {
 	if removeLink(&l.queue.sub.links, l) && !l.queue.dying && len(l.queue.sub.picky) > 0 {
-		m.forgetExclusions(l.queue, l.id)
+		m.forgetExclusions(l.queue)
 	}
 }
 
@@ -307,8 +310,6 @@ func (m *Machine) splitEnlisted(l *link, refs []command.DeliveryRef) {
 	c.links[stub.number] = stub
 	if s := l.session; s != nil && s.links[l.name] == l {
 		s.links[l.name] = stub
-	} else {
-		stub.session = nil
 	}
 	m.markLink(stub)
 	m.markAllowance(stub)

@@ -55,7 +55,6 @@ type Machine struct {
 	index                uint64           // of this entry
 	place                int              // of this command in it
 	record               command.Record   // that this command stands in
-	inPart               bool             // this command came in parts
 	effects              []command.Effect // of this entry
 	applied              []command.Effect // EffectApplied and EffectExpected, one per node
 	plan                 plan             // from check to change

@@ -86,23 +86,9 @@ func (m *model) giveBack(x *modelMessage, counted, failed, seen bool) {
 		x.failures++
 	}
 	x.seen = x.seen || seen
-	if x.failures >= redeliveryLimit || m.nowhere(x) {
+	if x.failures >= redeliveryLimit {
 		m.kill(x)
 	}
-}
-
-// nowhere says that no living link may have x.
-func (m *model) nowhere(x *modelMessage) bool {
-	living := 0
-	for _, l := range m.links {
-		if !l.gone {
-			living++
-			if !slices.Contains(x.not, l) {
-				return false
-			}
-		}
-	}
-	return living > 0
 }
 
 func (m *model) settle(x *modelMessage, d command.Disposition) {
@@ -113,7 +99,7 @@ func (m *model) settle(x *modelMessage, d command.Disposition) {
 	case command.Rejected:
 		m.kill(x)
 	case command.Released:
-		m.giveBack(x, false, false, false)
+		m.giveBack(x, false, false, true)
 	case command.Modified:
 		if d.UndeliverableHere && !slices.Contains(x.not, x.holder) {
 			x.not = append(x.not, x.holder)
@@ -130,13 +116,10 @@ func (m *model) end(l *modelLink, unwritten []*modelMessage, cause command.EndCa
 	l.gone, l.allowance = true, 0
 	for _, x := range slices.Clone(m.messages) {
 		x.not = slices.DeleteFunc(x.not, func(y *modelLink) bool { return y == l })
-		if x.holder == nil && len(x.not) > 0 && m.nowhere(x) {
-			m.kill(x)
-		}
 	}
 	for i, x := range slices.Clone(l.holds) {
 		lost := cause != command.EndClosed
-		m.giveBack(x, lost, lost && i == 0, true)
+		m.giveBack(x, lost, lost && i == 0 && cause != command.EndForced, true)
 	}
 }
 
@@ -233,7 +216,7 @@ func (g *rig) step() {
 
 // endConn ends a connection whose client is lost, and opens another.
 func (g *rig) endConn(p *peer) {
-	c := &command.ConnEnd{Conn: p.id, Cause: command.EndReset}
+	c := &command.ConnEnd{Conn: p.id, Cause: []command.EndCause{command.EndReset, command.EndForced, command.EndClosed}[g.r.IntN(3)]}
 	for _, l := range g.links {
 		if l.conn == p && !l.gone {
 			some := g.pick(l.holds, 30)
@@ -246,7 +229,7 @@ func (g *rig) endConn(p *peer) {
 	for _, l := range g.links {
 		if l.conn == p && !l.gone {
 			l.gone, l.allowance = true, 0
-			g.end(l, nil, command.EndReset)
+			g.end(l, nil, c.Cause)
 		}
 	}
 	p.do(p.node, c)

@@ -178,6 +178,29 @@ func (m *Machine) deleteOutcome(s *session, r *outcomeRecord) {
 	m.steps++
 }
 
+// full says that s has all the outcomes that it may keep, and that k acknowledges none.
+func (s *session) full(k *command.Known) bool {
+	if len(s.outcomes) < maxOutcomes {
+		return false
+	}
+	for _, r := range s.outcomes {
+		if r.number > k.Through {
+			return true
+		}
+		if _, kept := slices.BinarySearch(k.Unknown, r.number); !kept {
+			return false
+		}
+	}
+	return true
+}
+
+// keepNewest drops what a token has above its 1,000 newest outcomes (C2).
+func (m *Machine) keepNewest(s *session) {
+	if n := len(s.outcomes) - command.MaxUnknown; n > 0 {
+		m.acknowledge(s, &command.Known{Through: s.outcomes[n-1].number})
+	}
+}
+
 // useToken is what naming a transaction by a token's number does: n−1,000 and below
 // are acknowledged, and the token lives 24 h more (C2).
 func (m *Machine) useToken(s *session, n uint64) {
@@ -185,6 +208,7 @@ func (m *Machine) useToken(s *session, n uint64) {
 	if n > command.MaxUnknown {
 		m.acknowledge(s, &command.Known{Through: n - command.MaxUnknown})
 	}
+	m.keepNewest(s)
 }
 
 func (m *Machine) checkOutcome(c *command.Outcome, p *plan) verdict {
@@ -192,7 +216,7 @@ func (m *Machine) checkOutcome(c *command.Outcome, p *plan) verdict {
 	if p.standing == noStanding {
 		return refuse
 	}
-	if p.standing == undecided && c.Decide && len(p.session.outcomes) >= maxOutcomes {
+	if p.standing == undecided && c.Decide && !p.session.token && len(p.session.outcomes) >= maxOutcomes {
 		return p.refuse(refusal(condLimit, "session %s has %d outcomes that nobody has acknowledged", p.session.id, maxOutcomes))
 	}
 	return act
@@ -213,6 +237,9 @@ func (m *Machine) changeOutcome(c *command.Outcome, p *plan) {
 			break
 		}
 		r := m.decide(p.session, c.Tx.Number(), command.TxRolledBack, command.ReasonResolved)
+		if p.session.token {
+			m.keepNewest(p.session)
+		}
 		m.counters.RolledBack++
 		e.Outcome, e.Reason, e.Civil = r.outcome, command.ReasonResolved, r.civil
 	case noStanding:

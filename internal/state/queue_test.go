@@ -62,7 +62,7 @@ func TestReturnedGoToTheirPlace(t *testing.T) {
 	refs := b.refs()
 	p.settle(1, command.Released, refs[2], refs[0])
 	p.allow(1, 4)
-	b.wantDelivered("a/0", "c/0", "d/0")
+	b.wantDelivered("a/0+", "c/0+", "d/0")
 }
 
 func TestRoundRobin(t *testing.T) {
@@ -98,7 +98,7 @@ func TestOutcomesCount(t *testing.T) {
 		d    command.Disposition
 		want string
 	}{
-		{"released", command.Disposition{Outcome: command.Released}, "m/0"},
+		{"released", command.Disposition{Outcome: command.Released}, "m/0+"},
 		{"modified", command.Disposition{Outcome: command.Modified}, "m/0+"},
 		{"modified failed", command.Disposition{Outcome: command.Modified, Failed: true}, "m/1+"},
 	} {
@@ -185,8 +185,8 @@ func TestDeadLetterQueueKeepsItsOwn(t *testing.T) {
 	}
 }
 
-// [3.9] undeliverable-here: not to that link again, cleared when the link ends, dead
-// when no living link is left.
+// [3.9] undeliverable-here: not to that link again. With every living link excluded the
+// message waits in its place for one that comes later; an end clears its link's wish.
 func TestUndeliverableHere(t *testing.T) {
 	b := newBundle(t)
 	p := b.connect(1, "p")
@@ -199,14 +199,96 @@ func TestUndeliverableHere(t *testing.T) {
 	b.wantDelivered()
 	p.allow(2, 1)
 	b.wantDelivered("a/0+")
+	p.do(1, &command.Settle{Conn: p.id, Link: 2, Disposition: here, Refs: b.refs()})
+	b.wantDelivered()
+	b.wantDepth("q", 2, 1)
+	p.do(1, &command.Settle{Conn: p.id, Link: 1, Disposition: here, Refs: refs[1:]})
+	b.wantDelivered()
+	b.wantDepth("q", 2, 0)
+	p.receiver(3, "q", 1) // a link that comes later, in the order of the queue (C11)
+	b.wantDelivered("a/0+")
+	p.allow(2, 1)
+	b.wantDelivered("b/0+")
 	p.settle(2, command.Released, b.refs()...)
 	b.wantDelivered()
-	p.do(1, &command.LinkEnd{Conn: p.id, Link: 2, Closed: true}) // link 1 is the only one left
+	p.do(1, &command.LinkEnd{Conn: p.id, Link: 3, Closed: true})
+	b.wantDelivered()                                            // a is still not for 1 and 2, b not for 1
+	p.do(1, &command.LinkEnd{Conn: p.id, Link: 1, Closed: true}) // its wishes end
+	p.receiver(4, "q", 5)
+	b.wantDelivered("a/0+", "b/0+")
+	if n := b.m.Counters().DeadLettered; n != 0 {
+		t.Fatalf("%d dead letters", n)
+	}
+}
+
+// [3.9] The wishes of links that have ended while somebody else held the message count
+// no more: eight of them are no reason for a dead letter. Nine living ones are.
+func TestExclusionsOfEndedLinks(t *testing.T) {
+	b := newBundle(t)
+	p := b.connect(1, "p")
+	here := command.Disposition{Outcome: command.Modified, UndeliverableHere: true}
+	p.receiver(1, "q", 1)
+	p.send("q", "a")
+	for n := uint32(1); n <= 10; n++ {
+		refs := b.refs()
+		p.do(1, &command.Settle{Conn: p.id, Link: n, Disposition: here, Refs: refs})
+		p.receiver(n+1, "q", 1)
+		b.wantDelivered("a/0+")
+		refs = b.refs()
+		p.do(1, &command.LinkEnd{Conn: p.id, Link: n, Closed: true})
+		b.effects = append(b.effects[:0], command.Effect{Kind: command.EffectDeliver, Ref: refs[0]})
+	}
 	b.wantDepth("q", 1, 1)
-	b.wantDepth("DLQ.q", 1, 0)
-	p.do(1, &command.Settle{Conn: p.id, Link: 1, Disposition: here, Refs: refs[1:]})
+	for n := uint32(11); n <= 19; n++ {
+		p.do(1, &command.Settle{Conn: p.id, Link: n, Disposition: here, Refs: b.refs()})
+		if n < 19 {
+			p.receiver(n+1, "q", 1)
+		}
+	}
 	b.wantDepth("q", 0, 0)
-	b.wantDepth("DLQ.q", 2, 0)
+	b.wantDepth("DLQ.q", 1, 0)
+}
+
+// A consumer that wants nothing can't make a queue expensive: beyond 1,000 messages that
+// exclude links the next ones are dead letters, and don't come back to it at once.
+func TestManyUndeliverable(t *testing.T) {
+	b := newBundle(t)
+	b.single = true
+	p := b.connect(1, "p")
+	p.receiver(1, "q", 3000)
+	for range 1500 {
+		p.send("q", "a")
+		p.do(1, &command.Settle{Conn: p.id, Link: 1, Disposition: command.Disposition{Outcome: command.Modified, UndeliverableHere: true}, Refs: b.refs()})
+		b.wantDelivered()
+	}
+	b.wantDepth("q", maxPicky, 0)
+	b.wantDepth("DLQ.q", 1500-maxPicky, 0)
+}
+
+// [4.2] What a deletion costs is what the queue holds, not what it ever held.
+func TestDeleteAfterLongLife(t *testing.T) {
+	b := newBundle(t)
+	b.single = true
+	p := b.connect(1, "p")
+	p.receiver(1, "q", 100)
+	p.send("q", "a", "b")
+	q := b.m.byName["q"]
+	for di := q.sub.links[0].first; di != 0; di = q.sub.links[0].first {
+		b.m.consume(q.sub.links[0], di)
+	}
+	q.next, q.sub.cursor = 1<<40, 1<<40 // after a trillion messages
+	b.m.markPlace(q)
+	p.send("q", "c", "d")
+	p.do(1, &command.QueueDelete{Conn: p.id, Name: "q"})
+	for i := 0; b.m.Next().Job; i++ {
+		if i == 3 {
+			t.Fatal("the deletion takes more than three entries")
+		}
+		b.system(&command.Tick{})
+	}
+	if len(b.m.byInc) != 0 || b.m.messages.live() != 0 {
+		t.Fatal("something is left")
+	}
 }
 
 func TestModifiedAnnotations(t *testing.T) {
@@ -243,7 +325,7 @@ func TestPurgeAndDelete(t *testing.T) {
 	p.send("q", "e")
 	p.settle(1, command.Released, refs[1])
 	p.allow(1, 5)
-	b.wantDelivered("b/0", "e/0")
+	b.wantDelivered("b/0+", "e/0")
 	refs = b.refs()
 	b.do(2, &command.QueueDelete{Request: 8, Name: "q"})
 	if e := b.one(command.EffectQueue); e.Node != 2 || e.Local != 0 || e.Request != 8 || e.Number != 2 {

@@ -28,6 +28,9 @@ type refusedSend struct {
 const maxRefused = 10_000
 
 // sender is a numbered link of a connection.
+// maxStreams bounds the numbered links of a session, attached or not.
+const maxStreams = 4096
+
 type sender struct {
 	object
 	conn   *conn
@@ -45,6 +48,9 @@ func (m *Machine) checkSenderOpen(c *command.SenderOpen, p *plan) verdict {
 	}
 	if c.Numbered && p.session == nil {
 		return p.refuse(refusal(condNotAllowed, "a numbered link needs a resumable session"))
+	}
+	if c.Numbered && p.session.streams[c.Name] == nil && len(p.session.streams) >= maxStreams {
+		return p.refuse(refusal(condLimit, "session %s has %d numbered links; close some", p.session.id, maxStreams))
 	}
 	return act
 }

@@ -55,6 +55,8 @@ func (m *Machine) checkSessionOpen(c *command.SessionOpen, p *plan) verdict {
 			return p.refuse(refusal(condNotFound, "session %s has ended; open a new one with another nonce", s.id))
 		}
 		p.session = s
+	} else if len(p.conn.sessions) >= maxSessions {
+		return p.refuse(refusal(condLimit, "%d sessions are open on this connection; end some", maxSessions))
 	} else if m.place > lastPlace || !m.founded {
 		return p.refuse(refusal(condLimit, "no session can be opened in this entry; try again"))
 	}
@@ -277,3 +279,6 @@ func (m *Machine) changeTokenOpen(c *command.TokenOpen, p *plan) {
 	e.Request = c.Request
 	e.Tx = command.NewTxID(s.id, 0)
 }
+
+// maxSessions bounds the sessions open on one connection.
+const maxSessions = 2048

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -97,8 +98,11 @@ func TestGrace(t *testing.T) {
 		{"home", 60_000, []string{"a/1+", "b/1+"}, func(b *bundle, p *peer) {
 			b.system(&command.NodeDown{Node: 1, Epoch: b.epochs[1]})
 		}},
-		{"silent", 60_000, []string{"a/1+", "b/0"}, func(b *bundle, p *peer) {
+		{"silent", 60_000, []string{"a/1+", "b/0+"}, func(b *bundle, p *peer) {
 			p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndSilent, Links: []command.LinkUnwritten{{Link: 1, Unwritten: b.refs()[1:]}}})
+		}},
+		{"forced", 60_000, []string{"a/1+", "b/1+"}, func(b *bundle, p *peer) {
+			p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndForced})
 		}},
 		{"reset", 5_000, []string{"a/1+", "b/1+"}, func(b *bundle, p *peer) {
 			p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndReset})
@@ -366,7 +370,7 @@ func TestTwoLinksInterleaving(t *testing.T) {
 	p.do(1, &command.Settle{Conn: p.id, Link: 1, Disposition: command.Disposition{Outcome: command.Released}, Refs: []command.DeliveryRef{refs[0], refs[2]}})
 	p.do(1, &command.LinkEnd{Conn: p.id, Link: 2, Closed: true})
 	p.allow(1, 5)
-	b.wantDelivered("a/0", "c/0", "d/0+")
+	b.wantDelivered("a/0+", "c/0+", "d/0+")
 	// An old attempt names nothing.
 	p.do(1, &command.Settle{Conn: p.id, Link: 1, Request: 1, Disposition: command.Disposition{Outcome: command.Accepted}, Refs: refs[:1]})
 	if e := b.one(command.EffectSettled); len(e.Refs) != 1 {
@@ -385,4 +389,77 @@ func TestFenceBehindAllow(t *testing.T) {
 	if len(b.effects) != 2 || b.effects[0].Kind != command.EffectDeliver || b.effects[1].Kind != command.EffectSettled {
 		t.Fatalf("%+v", b.effects)
 	}
+}
+
+// C13: a home that gives its connections up (an orderly stop, a lag) is as innocent as a
+// lost one: counts rise, nothing comes nearer to the dead letters, however often.
+func TestForcedEndsAreNoFailures(t *testing.T) {
+	b := newBundle(t)
+	b.connect(2, "p").receiver(1, "q", 0)
+	b.connect(2, "p").send("q", "a")
+	for i := range 2 * redeliveryLimit {
+		p := b.connect(1, "p")
+		p.receiver(1, "q", 5)
+		b.wantDelivered(fmt.Sprintf("a/%d%s", i, []string{"+", ""}[max(0, 1-i)]))
+		p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndForced})
+	}
+	b.wantDepth("q", 1, 0)
+	p := b.connect(1, "p")
+	p.attach(&command.LinkOpen{Link: 1, Name: "in", Address: "q", Presettled: true}, 5)
+	p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndForced}) // its home lives: it was written
+	b.wantDepth("q", 0, 0)
+	if n := b.m.Counters().LostPresettled; n != 0 {
+		t.Fatalf("%d counted as lost", n)
+	}
+}
+
+// What a closed link keeps for an open transaction goes back with its session, also
+// where a new link has taken its name.
+func TestSessionEndReturnsWhatItsLinksHeld(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.send("q", "a", "b")
+	refs := b.refs()
+	p.do(1, &command.LinkEnd{Conn: p.id, Link: 1, Closed: true, Enlisted: refs[:1], Unwritten: refs[1:]})
+	p.attach(&command.LinkOpen{Link: 2, Session: id, Name: "in", Address: "q"}, 0)
+	b.wantDepth("q", 2, 1)
+	p.do(1, &command.SessionEnd{Conn: p.id, Session: id})
+	p.receiver(3, "q", 5)
+	b.wantDelivered("a/0+", "b/0")
+}
+
+// A link attached again on the same connection takes the place of the former one, whose
+// home is told.
+func TestResumeStealsOnTheSameConnection(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.send("q", "a")
+	ref := b.refs()[0]
+	p.attach(&command.LinkOpen{Link: 7, Session: id, Name: "in", Address: "q", Resume: true,
+		Unsettled: []command.Unsettled{{Incarnation: b.m.byName["q"].inc, Ref: ref}}}, 0)
+	if e := b.one(command.EffectLinkEnded); e.Link != 1 || e.Refusal.Condition != condStolen {
+		t.Fatalf("%+v", e)
+	}
+	p.settle(7, command.Accepted, ref)
+}
+
+// C13: a pre-settled link doesn't become one that settles, nor the other way round: what
+// the former holds would be taken for consumed.
+func TestPresettledIsNotResumed(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.attach(&command.LinkOpen{Link: 2, Session: id, Name: "fast", Address: "r", Create: true, Presettled: true}, 5)
+	p.send("r", "a")
+	written := b.refs()
+	p.do(1, &command.LinkEnd{Conn: p.id, Link: 2})
+	p.attach(&command.LinkOpen{Link: 3, Session: id, Name: "fast", Address: "r", Resume: true}, 5)
+	b.wantDelivered()
+	p.send("r", "b")
+	b.wantDelivered("b/0")
+	p.settle(2, command.Accepted, written...)
+	p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndSilent})
+	b.tick(graceLost)
+	p = b.connect(2, "other")
+	p.receiver(1, "r", 5)
+	b.wantDelivered("b/1+")
 }

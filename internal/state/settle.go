@@ -64,7 +64,7 @@ func (m *Machine) settle(l *link, di uint32, d *command.Disposition) {
 	case command.Accepted:
 		m.consume(l, di)
 	case command.Released:
-		m.giveBack(l, di, giveUntouched)
+		m.giveBack(l, di, giveSeen) // it was on a wire; no attempt has failed (C8)
 	case command.Rejected:
 		m.reject(l, di, d.Reason)
 	case command.Modified:
@@ -102,7 +102,7 @@ func (m *Machine) modify(l *link, di uint32, d *command.Disposition) {
 		mi := m.deliveries.at(di).message
 		m.setOverlay(l.queue, mi, mergeOverlay(m.overlays[mi], d.Annotations))
 	}
-	if d.UndeliverableHere && !m.exclude(l, di) {
+	if d.UndeliverableHere && !m.exclude(l, di) { // nine living links have said so
 		q := l.queue
 		m.unchain(l, di)
 		q.sub.inFlight--
