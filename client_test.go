@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/client"
 )
 
 // bubble runs f with a client of a node under synctest, which fails if a goroutine is left.
@@ -186,6 +188,66 @@ func TestCommitContext(t *testing.T) {
 		n.kill() // this node forgets; the transaction is undecided for it, and is rolled back on request
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatalf("rollback after unknown: %v", err)
+		}
+	})
+}
+
+// InTx rolls back also where fn never returns, and what it was that ended fn goes on its way.
+func TestInTxGoexit(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, _ *node, c *Client) {
+		s, out, _ := opened(t, c, nil)
+		var tx *Tx
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_ = s.InTx(t.Context(), func(x *Tx) error {
+				tx = x
+				_ = x.Send(t.Context(), out, NewText("1"))
+				runtime.Goexit()
+				return nil
+			})
+		})
+		wg.Wait()
+		if err := tx.Commit(t.Context()); !errors.Is(err, ErrTxDone) {
+			t.Fatalf("afterwards: %v", err)
+		}
+	})
+}
+
+// A refusal keeps what it was found in.
+func TestErrorUnwraps(t *testing.T) {
+	no := &amqp.Error{Condition: amqp.ErrCondUnauthorizedAccess, Description: "not you"}
+	err := public(fmt.Errorf("%w: %w", ErrClosed, no))
+	var e *Error
+	if !errors.Is(err, ErrClosed) || !errors.As(err, &e) || e.Condition != "amqp:unauthorized-access" {
+		t.Fatalf("%v", err)
+	}
+}
+
+// A commit that ended unknown and was found committed meanwhile: whatever is tried with its transaction doesn't say that it is rolled back.
+func TestSendAfterUnknownCommit(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, n *node, c *Client) {
+		s, out, _ := opened(t, c, nil)
+		n.set(func() { n.mute, n.keeps = true, true })
+		tx, _ := s.Begin(t.Context())
+		_ = tx.Send(t.Context(), out, NewText("1"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := tx.Commit(ctx); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Fatal(err)
+		}
+		for range 2 { // while nobody knows, and when the client does
+			if err := tx.Send(t.Context(), out, NewText("2")); !errors.Is(err, ErrTxDone) || errors.Is(err, ErrRolledBack) {
+				t.Fatalf("send: %v", err)
+			}
+			n.kill()
+			<-time.After(time.Second)
+			synctest.Wait()
+		}
+		if o, _ := tx.core.Outcome(); o != client.TxCommitted {
+			t.Fatalf("the client found out: %v", o)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatalf("commit again: %v", err)
 		}
 	})
 }

@@ -124,7 +124,7 @@ func (d *driver) follow() {
 	if d.sock != nil {
 		d.sock.cancel()
 		if d.sock.conn != nil {
-			_ = d.sock.conn.Close()
+			hangUp(d.sock.conn)
 		}
 		d.sock = nil
 	}
@@ -136,6 +136,14 @@ func (d *driver) follow() {
 	d.sock = &socket{serial: serial, cancel: cancel, kick: make(chan struct{}, 1)}
 	d.wg.Add(1)
 	go d.connect(ctx, d.sock, addr)
+}
+
+// hangUp closes a socket at once: the Close of a TLS connection would first write to a peer that perhaps reads nothing, and wait for that.
+func hangUp(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	_ = c.Close()
 }
 
 // connect dials and then reads until the socket breaks or isn't wanted any more.

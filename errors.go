@@ -37,6 +37,8 @@ type Error struct {
 	Condition string
 	// Description says what happened, to what, what to do next.
 	Description string
+
+	cause error // what it was found in, or nil
 }
 
 // Error gives the condition and the description.
@@ -46,6 +48,9 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("oncemq: refused: %s: %s", e.Condition, e.Description)
 }
+
+// Unwrap tells errors.Is what came of the refusal, such as ErrClosed for what was under way on a client that was refused.
+func (e *Error) Unwrap() error { return e.cause }
 
 // TxError says how a transaction ended that did not commit. It Is ErrRolledBack or ErrOutcomeUnknown by its Outcome, and Err.
 type TxError struct {
@@ -94,9 +99,10 @@ func (e *SendError) Is(target error) bool { return target == ErrOutcomeUnknown }
 
 // public is an error of the core's as the application sees it.
 func public(err error) error {
+	var known *Error
 	var no *amqp.Error
-	if errors.As(err, &no) {
-		return &Error{Condition: string(no.Condition), Description: no.Description}
+	if errors.As(err, &no) && !errors.As(err, &known) {
+		return &Error{Condition: string(no.Condition), Description: no.Description, cause: err}
 	}
 	return err
 }

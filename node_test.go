@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type node struct {
 	conns  map[*nodeConn]bool
 	ids    uint64
 	done   map[string]bool // transactions committed
+	keeps  bool            // their outcomes survive connections
 	dials  int
 	wg     sync.WaitGroup
 }
@@ -244,6 +246,14 @@ func (x *nodeConn) control(d *engine.Delivery) {
 		ann, _ := amqp.DecodeMessageAnnotations(s.MessageAnnotations, amqp.Limits{})
 		n, _ := ann.Lookup("x-opt-oncemq-number")
 		id := binary.BigEndian.AppendUint64(nil, n.(uint64))
+		for done := range x.n.done {
+			if x.n.keeps && x.n.done[done] && strings.HasSuffix(done, string(id)) {
+				d.Dispose(&amqp.Rejected{Error: &amqp.Error{
+					Condition: amqp.ErrCondTransactionDecided, Info: amqp.Map{{Key: amqp.InfoOutcome, Value: amqp.Symbol("committed")}},
+				}}, true)
+				return
+			}
+		}
 		d.Dispose(&amqp.Declared{TxnID: id}, true)
 	case *amqp.Discharge:
 		id := string(c.TxnID)

@@ -12,8 +12,8 @@ import (
 type ReceiverOptions struct {
 	// Name of the link, unique in the client; empty: a made one.
 	Name string
-	// Prefetch is how many deliveries may wait in the client (default 100, at most 10,000). With 1 none waits: a message is asked for when Receive is called,
-	// which costs a round trip.
+	// Prefetch is how many deliveries may wait in the client (default 100, at most 10,000). With 1 a message is asked for only when Receive is called,
+	// which costs a round trip; none waits here but one that comes after a Receive whose context has ended.
 	Prefetch int
 }
 

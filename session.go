@@ -108,13 +108,15 @@ func (s *Session) InTx(ctx context.Context, fn func(tx *Tx) error) error {
 	if err != nil {
 		return err
 	}
+	returned := false
 	defer func() {
-		if v := recover(); v != nil {
+		if !returned { // a panic, which keeps its stack, or runtime.Goexit
 			_ = tx.Rollback(ctx)
-			panic(v)
 		}
 	}()
-	if err := fn(tx); err != nil {
+	err = fn(tx)
+	returned = true
+	if err != nil {
 		_ = tx.Rollback(ctx)
 		return err
 	}

@@ -27,6 +27,7 @@ type Core struct {
 	failures, takeovers int
 	openedAt            time.Time
 	progress            bool // this connection brought an answer
+	brief               int  // connections in a row that lasted less than a second, answers or not
 
 	sasl     *engine.SASLClient // nil once it is done
 	saslSays bool               // it may have output

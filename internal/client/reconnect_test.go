@@ -318,3 +318,31 @@ func TestGivenUpSessionsDontPileUp(t *testing.T) {
 		t.Errorf("%d sessions are kept", n)
 	}
 }
+
+// Nodes that take the work each time and then end the connection at once are not called at full speed.
+func TestBriefConnectionsBackOff(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	out := r.sender(s, "q")
+	conns := r.conns
+	end := r.now.Add(20 * time.Second)
+	for r.now.Before(end) {
+		x := out.Send(data("1"))
+		r.run()
+		if x.Done() {
+			r.cut()
+		}
+		r.advance(20 * time.Millisecond)
+	}
+	if n := r.conns - conns; n < 9 || n > 40 {
+		t.Errorf("%d connections in 20 s", n)
+	}
+	r.advance(10 * time.Second)
+	r.cut()
+	conns = r.conns
+	r.move()
+	r.move()
+	if r.conns == conns {
+		t.Error("after a connection of 10 s it waits")
+	}
+}
