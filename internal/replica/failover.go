@@ -14,7 +14,11 @@ const (
 	// deadJitter spreads the campaigns of those who saw the same leader die.
 	deadJitter = 20 * time.Millisecond
 	// retryMin and retryJitter are the pause before the next campaign while there is no
-	// leader. Pre-vote makes a useless campaign harmless.
+	// leader. Pre-vote makes a useless campaign harmless, but a new one drops the votes of a
+	// candidate: behind each candidacy without a leader the pause doubles, retryDoublings times
+	// at most, so that votes get their time to reach slow disks.
+	retryDoublings = 5
+
 	retryMin    = 40 * time.Millisecond
 	retryJitter = 80 * time.Millisecond
 	// startPause lets a living leader of a cluster that a node rejoins speak first.
@@ -28,10 +32,18 @@ const (
 type failover struct {
 	campaignAt time.Duration // 0: not planned
 	up         map[uint64]bool
+
+	term       uint64 // the highest that campaignTimer has seen
+	candidates int    // terms begun since there was a leader: candidacies, by whomever
 }
 
 // leaderChanged: with a leader there is no campaign; without one, campaignTimer plans one.
-func (f *failover) leaderChanged(uint64) { f.campaignAt = 0 }
+func (f *failover) leaderChanged(lead uint64) {
+	f.campaignAt = 0
+	if lead != 0 {
+		f.candidates = 0
+	}
+}
 
 // majority reports that enough peers are connected to win an election.
 func (c *core) majority() bool {
@@ -47,8 +59,16 @@ func (c *core) majority() bool {
 // campaignTimer campaigns when it is time.
 func (c *core) campaignTimer() {
 	f := &c.failover
+	begun := c.term > f.term
+	f.term = c.term
 	if c.lead != 0 || !c.majority() {
 		f.campaignAt = 0
+		return
+	}
+	if begun {
+		// Somebody is a candidate, maybe this node: let the votes come.
+		f.campaignAt = c.now + (retryMin+c.jitter(retryJitter))<<min(f.candidates, retryDoublings)
+		f.candidates++
 		return
 	}
 	if f.campaignAt == 0 {

@@ -29,7 +29,7 @@ func (c *core) init(s *storage) error {
 	c.packer = newPacker(append([]uint64{c.self}, c.others...))
 	c.packer.commit = c.commit
 	c.epochs = newEpochs(c.others)
-	c.failover.up = map[uint64]bool{}
+	c.failover.up, c.failover.term = map[uint64]bool{}, c.term
 	c.clock = logClock{others: map[uint64]clockSample{}, voters: len(c.others) + 1}
 	c.sender.stream = uint64(time.Now().UnixMicro()) // rises over restarts
 	c.barriers.seq = c.rng.Uint64() >> 1
