@@ -53,6 +53,7 @@ type core struct {
 	epochs     epochs
 	failover   failover
 	lag        lagMeter
+	disk       stalled
 	cutIndex   uint64 // told or known to be on every node's disk
 	cutTick    time.Duration
 	tickIndex  uint64 // applied index at which a Tick was last proposed
@@ -181,6 +182,11 @@ func (c *core) woke(slept time.Duration) {
 		c.logger.Warn("the process stood still", "for", slept)
 	}
 	c.epochs.forgive(c.now)
+	c.disk.since = c.now
+	if c.leads() {
+		// Running time stands as well: whoever has a grace period could not use it [4.5].
+		c.clock.runningAt += slept - c.limits.Tick
+	}
 }
 
 func (c *core) handle(e *event) {
@@ -224,6 +230,9 @@ func (c *core) timers() {
 		// A missed tick is dropped: after a pause elections must not come from one jump.
 		c.node.Tick()
 		c.tick = max(c.tick+c.limits.Tick, c.now+c.limits.Tick/2)
+		if c.leads() && len(c.others) > 0 {
+			c.checkDisk()
+		}
 	}
 	c.campaignTimer()
 	c.barrierTimer()

@@ -25,6 +25,9 @@ const (
 	startPause = 120 * time.Millisecond
 	// transferTimeout is when a hand-over that hasn't happened is given up.
 	transferTimeout = time.Second
+	// diskStall is after how long without a finished append, while the others' go on, a leader
+	// hands over.
+	diskStall = time.Second
 )
 
 // failover decides when to campaign without waiting for raft's election timeout: after a
@@ -100,6 +103,7 @@ func (c *core) peerChanged(e *event) {
 		}
 	case evLost:
 		f.up[e.from] = false
+		c.node.ReportUnreachable(e.from) // what was sent may be lost: ask where it stands
 		if s := c.packer.streams[e.from]; s != nil {
 			s.id = 0 // a new process counts its streams anew
 		}
@@ -146,6 +150,32 @@ func (c *core) transfer() {
 	if best != 0 {
 		c.transferUntil = c.now + transferTimeout
 		c.node.TransferLeader(best)
+	}
+}
+
+// stalled follows a leader's own log: what the others have committed and this node's disk
+// has not taken.
+type stalled struct {
+	match uint64 // what is on disk here
+	since time.Duration
+}
+
+// checkDisk makes a leader with a stuck disk hand over to those whose disks work. Where all
+// are slow nothing is committed without this node's, and it stays.
+func (c *core) checkDisk() {
+	match := c.commit
+	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id == c.self {
+			match = pr.Match
+		}
+	})
+	if match >= c.commit || match != c.disk.match {
+		c.disk = stalled{match, c.now}
+		return
+	}
+	if c.now-c.disk.since > diskStall && !c.transferring() {
+		c.logger.Error("this node's disk takes nothing while the others' do; handing leadership over", "for", c.now-c.disk.since)
+		c.transfer()
 	}
 }
 

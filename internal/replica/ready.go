@@ -114,6 +114,7 @@ func (c *core) elected() {
 	c.tickIndex = 0
 	c.transferUntil = 0
 	c.epochs.elected(c.now)
+	c.disk = stalled{since: c.now}
 	if !c.progress.founded {
 		c.propose(&command.ClusterInit{Cluster: c.stamp.Cluster, History: c.stamp.History}) // repeats change nothing
 	}

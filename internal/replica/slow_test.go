@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -21,5 +23,42 @@ func TestElectionOnSlowDisks(t *testing.T) {
 	c.write(c.leader(), "behind")
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("a leader and its first commit took %s", took)
+	}
+}
+
+// A leader whose disk hangs hands over to those whose disks work; it comes back when its own
+// does.
+func TestHungDiskOfTheLeader(t *testing.T) {
+	var hung atomic.Uint64 // the node
+	heal := make(chan struct{})
+	c := newCluster(t, 3, func(o *Options) {
+		o.testFault = func() error {
+			if hung.Load() == uint64(o.Node) {
+				<-heal
+			}
+			return nil
+		}
+	})
+	release := sync.OnceFunc(func() { close(heal) })
+	t.Cleanup(release) // before the cluster's own
+	old, other := c.leader(), c.follower()
+	c.write(other, "before")
+	hung.Store(uint64(old.id))
+	begin := time.Now()
+	c.write(other, "meanwhile")
+	c.wait("another leader", func() bool {
+		s := other.Status()
+		return s.Leader != 0 && s.Leader != old.id
+	})
+	if took := time.Since(begin); took > 4*time.Second {
+		t.Errorf("leadership moved after %s", took)
+	}
+	c.write(other, "under the new leader")
+	hung.Store(0)
+	release()
+	c.ready()
+	c.write(old, "healed")
+	if n := c.same(); n != 4 {
+		t.Errorf("%d bodies, want 4", n)
 	}
 }
