@@ -26,12 +26,12 @@ func samples() []Command {
 	conn := ConnID(IndexPlace(1<<40, 6))
 	return []Command{
 		&ConnOpen{Local: 4, Principal: "alice", ContainerID: "app", Nonce: nonce, Attempt: 3, SoleConnection: true},
-		&ConnEnd{Conn: conn, Cause: EndSilent, Links: []LinkUnwritten{{Link: 1, Unwritten: refs}, {Link: 2, Unwritten: []DeliveryRef{}}}},
+		&ConnEnd{Conn: conn, Cause: EndSilent, Links: []LinkUnwritten{{Link: 1, Received: 300, Unwritten: refs}, {Link: 2, Unwritten: []DeliveryRef{}}}},
 		&SessionOpen{Conn: conn, Request: 8, Session: session, Nonce: nonce, Rollback: true},
 		&SessionEnd{Conn: conn, Session: session, Known: known},
 		&LinkOpen{Conn: conn, Request: 8, Link: 3, Session: session, Name: "in", Address: "orders", Create: true, Presettled: true, Resume: true,
 			Unsettled: []Unsettled{{Incarnation: 6, Ref: refs[0]}, {Incarnation: 1 << 50, Ref: refs[2]}}},
-		&LinkEnd{Conn: conn, Link: 3, Closed: true, Unwritten: refs, Enlisted: refs[1:]},
+		&LinkEnd{Conn: conn, Link: 3, Closed: true, Received: 1 << 40, Unwritten: refs, Enlisted: refs[1:]},
 		&SenderOpen{Conn: conn, Request: 8, Link: 3, Session: session, Name: "out", Address: "orders", Create: true, Numbered: true, Held: []uint64{4, 9}},
 		&SenderEnd{Conn: conn, Link: 3},
 		&Allow{Conn: conn, Link: 3, Messages: 100, Bytes: 1 << 33},

@@ -63,13 +63,18 @@ const (
 )
 
 // LinkUnwritten lists what a link's home never wrote to the socket: it returns to
-// the queue untouched (C8).
+// the queue untouched (C8). So does every delivery that the home has not received,
+// because it was computed while the command was on its way.
 type LinkUnwritten struct {
-	Link      uint32
+	Link uint32
+	// Received is how many EffectDeliver the home has had for the link since its
+	// LinkOpened; state counts what it hands out in the same order.
+	Received  uint64
 	Unwritten []DeliveryRef
 }
 
-// ConnEnd ends a connection; its home tells what it had not written. No answer.
+// ConnEnd ends a connection; its home tells what it had not written, for every
+// consumer link that the connection has. No answer.
 type ConnEnd struct {
 	Conn  ConnID
 	Cause EndCause
@@ -85,6 +90,7 @@ func (c *ConnEnd) append(dst []byte) []byte {
 	dst = appendUint(dst, uint64(len(c.Links)))
 	for _, l := range c.Links {
 		dst = appendUint(dst, uint64(l.Link))
+		dst = appendUint(dst, l.Received)
 		dst = appendRefs(dst, l.Unwritten)
 	}
 	return dst
@@ -93,9 +99,9 @@ func (c *ConnEnd) append(dst []byte) []byte {
 func (c *ConnEnd) decode(r *reader) {
 	c.Conn = ConnID(r.uint())
 	c.Cause = EndCause(r.byte())
-	n := r.count(2)
+	n := r.count(3)
 	c.Links = c.Links[:0]
 	for range n {
-		c.Links = append(c.Links, LinkUnwritten{Link: r.uint32(), Unwritten: r.refs(nil)})
+		c.Links = append(c.Links, LinkUnwritten{Link: r.uint32(), Received: r.uint(), Unwritten: r.refs(nil)})
 	}
 }

@@ -72,15 +72,17 @@ func (c *LinkOpen) decode(r *reader) {
 	}
 }
 
-// LinkEnd ends a consumer link by Detach or End. Unwritten deliveries return
-// untouched, enlisted ones stay until their transactions are decided, and the
+// LinkEnd ends a consumer link by Detach or End. Unwritten deliveries, and those
+// that the home has not received, return untouched, enlisted ones stay until their transactions are decided, and the
 // others return, with first-acquirer cleared and the count left, when Closed; when
 // not Closed they stay with the link until they are settled or the session or
 // connection ends (amqp.md 0.7). No answer.
 type LinkEnd struct {
-	Conn      ConnID
-	Link      uint32
-	Closed    bool
+	Conn   ConnID
+	Link   uint32
+	Closed bool
+	// Received is as in LinkUnwritten.
+	Received  uint64
 	Unwritten []DeliveryRef
 	Enlisted  []DeliveryRef
 }
@@ -92,6 +94,7 @@ func (c *LinkEnd) append(dst []byte) []byte {
 	dst = appendUint(dst, uint64(c.Conn))
 	dst = appendUint(dst, uint64(c.Link))
 	dst = appendBool(dst, c.Closed)
+	dst = appendUint(dst, c.Received)
 	dst = appendRefs(dst, c.Unwritten)
 	return appendRefs(dst, c.Enlisted)
 }
@@ -100,6 +103,7 @@ func (c *LinkEnd) decode(r *reader) {
 	c.Conn = ConnID(r.uint())
 	c.Link = r.uint32()
 	c.Closed = r.bool()
+	c.Received = r.uint()
 	c.Unwritten = r.refs(c.Unwritten)
 	c.Enlisted = r.refs(c.Enlisted)
 }

@@ -70,12 +70,12 @@ func (c *Conn) end(cause command.EndCause) {
 	}
 }
 
-// unwritten lists what the client can't have seen.
+// unwritten lists what the client can't have seen, for every consumer: what it doesn't name is unknown to the state.
 func (c *Conn) unwritten() []command.LinkUnwritten {
 	var links []command.LinkUnwritten
 	for _, k := range c.consumers {
-		if refs := k.unwritten(nil); len(refs) > 0 {
-			links = append(links, command.LinkUnwritten{Link: k.num, Unwritten: refs})
+		if !k.gone {
+			links = append(links, command.LinkUnwritten{Link: k.num, Received: k.received, Unwritten: k.unwritten(nil)})
 		}
 	}
 	return links

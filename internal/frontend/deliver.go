@@ -32,6 +32,7 @@ func (c *Conn) onDeliver(e *command.Effect) {
 	if k == nil || k.detached {
 		return // the link's end, on its way through the log, returns it
 	}
+	k.received++
 	k.queue.push(handed{
 		ref: e.Ref, inc: e.Incarnation, count: e.Count, size: e.Size, first: e.FirstAcquirer,
 		overlay: e.Overlay, payload: e.Payload,

@@ -22,6 +22,8 @@ type consumer struct {
 	byDefault amqp.DeliveryState
 
 	open bool
+	// received counts what the state has handed out to the link (command.LinkUnwritten).
+	received uint64
 	// detached: the link is gone, but settlements still count. over: nothing counts any more. gone: the state has ended the
 	// link by itself.
 	detached, over, gone bool
@@ -262,7 +264,9 @@ func (c *Conn) endConsumer(k *consumer, closed bool) {
 		return
 	}
 	if !k.gone && k.num != 0 {
-		end := command.LinkEnd{Conn: c.id, Link: k.num, Closed: closed, Unwritten: k.unwritten(nil), Enlisted: c.enlisted(k)}
+		end := command.LinkEnd{
+			Conn: c.id, Link: k.num, Closed: closed, Received: k.received, Unwritten: k.unwritten(nil), Enlisted: c.enlisted(k),
+		}
 		c.reportWritten()
 		c.gather(&end)
 	}
