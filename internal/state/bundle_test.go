@@ -119,9 +119,34 @@ func (b *bundle) record(n command.NodeID, cs ...command.Command) command.Record 
 	b.numbers[n]++
 	var body []byte
 	for _, c := range cs {
+		b.received(c)
 		body = command.Append(body, c)
 	}
 	return command.Record{Node: n, Epoch: b.epochs[n], Number: b.numbers[n], Body: body}
+}
+
+// noneReceived says that a home has had nothing yet.
+const noneReceived = 1 << 63
+
+// received fills in, where a test doesn't say otherwise, that the home has had all that
+// was handed out.
+func (b *bundle) received(c command.Command) {
+	fill := func(conn command.ConnID, number uint32, n *uint64) {
+		switch c := b.m.conns[conn]; {
+		case *n == noneReceived:
+			*n = 0
+		case *n == 0 && c != nil && c.links[number] != nil:
+			*n = c.links[number].told
+		}
+	}
+	switch c := c.(type) {
+	case *command.LinkEnd:
+		fill(c.Conn, c.Link, &c.Received)
+	case *command.ConnEnd:
+		for i := range c.Links {
+			fill(c.Conn, c.Links[i].Link, &c.Links[i].Received)
+		}
+	}
 }
 
 func (b *bundle) system(cs ...command.Command) []command.Effect {

@@ -96,6 +96,11 @@ func (c *chaos) someRefs(p *peer, link uint32) (refs []command.DeliveryRef) {
 	return refs
 }
 
+// received is most often that everything was.
+func (c *chaos) received() uint64 {
+	return []uint64{0, 0, noneReceived, uint64(1 + c.n(12))}[c.n(4)]
+}
+
 func (c *chaos) disposition() (d command.Disposition) {
 	d.Outcome = command.Disposed(1 + min(c.n(8), 3))
 	if d.Outcome == command.Modified {
@@ -177,7 +182,7 @@ func (c *chaos) command(p *peer) command.Command {
 		}
 		return o
 	case 4:
-		return &command.LinkEnd{Conn: p.id, Link: link, Closed: c.chance(60), Unwritten: c.someRefs(p, link), Enlisted: c.someRefs(p, link)}
+		return &command.LinkEnd{Conn: p.id, Link: link, Closed: c.chance(60), Received: c.received(), Unwritten: c.someRefs(p, link), Enlisted: c.someRefs(p, link)}
 	case 5:
 		return &command.SenderOpen{Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("s", c.n(2)), Address: c.queue(),
 			Create: c.chance(80), Numbered: c.chance(80), Held: []uint64{1, 2, 3}}
@@ -244,7 +249,7 @@ func (c *chaos) decision(p *peer) command.Command {
 	}
 	e := &command.ConnEnd{Conn: p.id, Cause: command.EndCause(1 + c.n(4))}
 	for n := uint32(1); n <= 4; n++ {
-		e.Links = append(e.Links, command.LinkUnwritten{Link: n, Unwritten: c.someRefs(p, n)})
+		e.Links = append(e.Links, command.LinkUnwritten{Link: n, Received: c.received(), Unwritten: c.someRefs(p, n)})
 	}
 	return e
 }

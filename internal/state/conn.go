@@ -80,7 +80,7 @@ func (m *Machine) checkConnOpen(c *command.ConnOpen, p *plan) verdict {
 				"attempt %d of this client comes behind its attempt %d, which is connected", c.Attempt, old.attempt))
 		case !same && c.SoleConnection && old.sole:
 			p.clash = old
-			return p.refuse(refusal(condInvalid, "container-id %q is in use by another connection", c.ContainerID))
+			return p.refuse(refusal(condInvalid, "container-id %.300q is in use by another connection", c.ContainerID))
 		}
 	}
 	return act
@@ -147,6 +147,7 @@ func (m *Machine) changeConnEnd(c *command.ConnEnd, p *plan) {
 	for i := range c.Links {
 		if l := p.conn.links[c.Links[i].Link]; l != nil {
 			m.giveUnwritten(l, c.Links[i].Unwritten)
+			m.giveUnreceived(l, c.Links[i].Received)
 		}
 	}
 	cause := endLost
@@ -168,6 +169,22 @@ func (m *Machine) giveUnwritten(l *link, refs []command.DeliveryRef) {
 		if di := m.held(l, ref); di != 0 {
 			m.giveBack(l, di, giveUntouched)
 		}
+	}
+}
+
+// giveUnreceived returns, untouched, what was handed out while its home was ending the
+// link or the connection: those behind the first received ones (C8).
+func (m *Machine) giveUnreceived(l *link, received uint64) {
+	for di := l.last; di != 0; {
+		d := m.deliveries.at(di)
+		before := d.prev
+		switch {
+		case d.told > received:
+			m.giveBack(l, di, giveUntouched)
+		case d.told != 0:
+			return // they rise
+		}
+		di = before
 	}
 }
 

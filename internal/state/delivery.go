@@ -14,11 +14,14 @@ type delivery struct {
 	// prev and next are its neighbours in its link's list, oldest hand-out first.
 	prev, next uint32
 	order      uint64 // of the hand-out within its link
-	attempt    uint32 // 1 and up; the fencing number
-	count      uint32 // failed attempts: AMQP delivery-count (C8)
-	failures   uint32 // what the redelivery limit counts (C13)
-	gen        uint32 // the subscription's purgeGen when it was given back
-	flags      uint8
+	// told is its place among what the link's home was told since LinkOpened, from 1; 0:
+	// the client has named it as seen.
+	told     uint64
+	attempt  uint32 // 1 and up; the fencing number
+	count    uint32 // failed attempts: AMQP delivery-count (C8)
+	failures uint32 // what the redelivery limit counts (C13)
+	gen      uint32 // the subscription's purgeGen when it was given back
+	flags    uint8
 }
 
 const (

@@ -133,8 +133,8 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		if l.session != nil {
 			session = l.session.id.String()
 		}
-		p("link %x queue %x conn %s number %d session %s name %q presettled %v ended %v lost %d ending %d charged %v allow %d %d handed %d held %d",
-			id, l.queue.inc, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.held)
+		p("link %x queue %x conn %s number %d session %s name %q presettled %v ended %v lost %d ending %d charged %v allow %d %d handed %d told %d held %d",
+			id, l.queue.inc, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.told, l.held)
 		for di := l.first; di != 0; di = m.deliveries.at(di).next {
 			p("  holds %d", m.messages.at(m.deliveries.at(di).message).seq)
 		}
@@ -152,7 +152,7 @@ func (m *Machine) dumpMessage(p func(string, ...any), mi uint32) {
 	if d.link != 0 {
 		link = m.links[d.link].id
 	}
-	p("    delivery link %x order %d attempt %d count %d failures %d gen %d seen %v excluded %v", link, d.order, d.attempt, d.count,
+	p("    delivery link %x order %d told %d attempt %d count %d failures %d gen %d seen %v excluded %v", link, d.order, d.told, d.attempt, d.count,
 		d.failures, d.gen, d.flags&deliverySeen != 0, m.excluded[c.delivery])
 }
 

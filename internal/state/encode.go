@@ -98,7 +98,8 @@ func (l *link) encode(dst []byte) []byte {
 func (l *link) encodeAllowance(dst []byte) []byte {
 	dst = putUint(dst, uint64(l.messages))
 	dst = putUint(dst, l.bytes)
-	return putUint(dst, l.handed)
+	dst = putUint(dst, l.handed)
+	return putUint(dst, l.told)
 }
 
 func (m *Machine) encodeDelivery(dst []byte, di uint32) []byte {
@@ -109,6 +110,7 @@ func (m *Machine) encodeDelivery(dst []byte, di uint32) []byte {
 	}
 	dst = putUint(dst, link)
 	dst = putUint(dst, d.order)
+	dst = putUint(dst, d.told)
 	dst = putUint(dst, uint64(d.attempt))
 	dst = putUint(dst, uint64(d.count))
 	dst = putUint(dst, uint64(d.failures))

@@ -168,6 +168,8 @@ func (m *Machine) handTo(q *queue, l *link, seq uint64) {
 // deliver tells l's home of a delivery that l holds.
 func (m *Machine) deliver(q *queue, l *link, di uint32) {
 	d := m.deliveries.at(di)
+	l.told++
+	d.told = l.told
 	p := m.messages.at(d.message)
 	e := m.tell(l.conn, command.EffectDeliver)
 	e.Link = l.number

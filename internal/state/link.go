@@ -33,6 +33,7 @@ type link struct {
 	messages uint32 // allowance [3.4]
 	bytes    uint64
 	handed   uint64 // hand-outs ever
+	told     uint64 // deliveries that its home was told of since LinkOpened
 
 	first, last uint32 // its deliveries, oldest hand-out first
 	held        uint32
@@ -173,8 +174,9 @@ func (m *Machine) adopt(l *link, c *conn, number uint32) {
 		l.ended = false
 		insertLink(&l.queue.sub.links, l)
 	}
-	l.conn, l.number, l.lost = c, number, 0
+	l.conn, l.number, l.lost, l.told = c, number, 0, 0
 	c.links[number] = l
+	m.markAllowance(l)
 }
 
 // replaceLink ends a session's link whose name a new one takes. One that has ended
@@ -211,10 +213,9 @@ func (m *Machine) resume(l *link, c *command.LinkOpen) []command.Resumed {
 		if di := m.held(l, u.Ref); di != 0 && u.Incarnation == l.queue.inc {
 			r.State = command.StillHeld
 			d := m.deliveries.at(di)
-			if d.flags&deliverySeen == 0 {
-				m.markDelivery(di)
-			}
 			d.flags |= deliverySeen | deliveryMarked
+			d.told = 0
+			m.markDelivery(di)
 		} else if l.session != nil {
 			if kept := l.session.results[l.name]; kept != nil {
 				if state, ok := kept.states[resultKey{u.Incarnation, u.Ref.Message, u.Ref.Attempt}]; ok {
@@ -237,6 +238,7 @@ func (m *Machine) sendUnseen(l *link) {
 			continue
 		}
 		m.deliver(l.queue, l, di)
+		m.markDelivery(di)
 		m.steps++
 	}
 }
@@ -244,10 +246,11 @@ func (m *Machine) sendUnseen(l *link) {
 func (m *Machine) changeLinkEnd(c *command.LinkEnd, p *plan) {
 	l := p.link
 	m.giveUnwritten(l, c.Unwritten)
+	m.giveUnreceived(l, c.Received)
 	if l.gone { // it had ended before and holds nothing any more
 		return
 	}
-	if !c.Closed {
+	if !c.Closed && !l.presettled { // on a pre-settled link all the rest was written: gone (C13)
 		m.stopLink(l)
 		m.emptied(l)
 		return

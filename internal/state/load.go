@@ -242,7 +242,7 @@ func (m *loader) link(kind byte, k, v *fields) error {
 			return missing("the link")
 		}
 		l.allow.stored = true
-		l.messages, l.bytes, l.handed = uint32(v.uint()), v.uint(), v.uint()
+		l.messages, l.bytes, l.handed, l.told = uint32(v.uint()), v.uint(), v.uint(), v.uint()
 		return nil
 	}
 	l := &link{object: object{stored: true}, id: id, queue: m.byInc[command.Incarnation(v.uint())]}
@@ -323,7 +323,7 @@ func (m *loader) delivery(k, v *fields) error {
 	if id != 0 && link == nil && !q.dying {
 		return missing("the link")
 	}
-	*d = delivery{message: mi, order: v.uint(), attempt: uint32(v.uint()), count: uint32(v.uint()), failures: uint32(v.uint()),
+	*d = delivery{message: mi, order: v.uint(), told: v.uint(), attempt: uint32(v.uint()), count: uint32(v.uint()), failures: uint32(v.uint()),
 		gen: uint32(v.uint()), flags: v.byte()&1*deliverySeen | deliveryStored}
 	var e exclusions
 	e.n = uint32(min(v.uint(), maxExcluded))

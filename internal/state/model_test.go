@@ -26,6 +26,7 @@ type modelMessage struct {
 	seen            bool
 	holder          *modelLink
 	not             []*modelLink
+	told            uint64 // its place among the link's hand-outs
 }
 
 type modelLink struct {
@@ -33,6 +34,7 @@ type modelLink struct {
 	number    uint32
 	allowance int
 	gone      bool
+	told      uint64
 	holds     []*modelMessage // in the order handed out
 }
 
@@ -52,6 +54,8 @@ func (m *model) handOut() (told []string) {
 		l.allowance--
 		m.turn = at
 		x.holder = l
+		l.told++
+		x.told = l.told
 		x.ref.Attempt++
 		l.holds = append(l.holds, x)
 		told = append(told, fmt.Sprintf("%x/%d %s %+v %d %v", l.conn.id, l.number, x.body, x.ref, x.count, !x.seen))
@@ -121,6 +125,24 @@ func (m *model) end(l *modelLink, unwritten []*modelMessage, cause command.EndCa
 		lost := cause != command.EndClosed
 		m.giveBack(x, lost, lost && i == 0 && cause != command.EndForced, true)
 	}
+}
+
+// received is how many of its hand-outs a link's home has had, and those held that it
+// hasn't.
+func (g *rig) received(l *modelLink) (n uint64, unseen []*modelMessage) {
+	if l.told == 0 {
+		return noneReceived, nil
+	}
+	n = l.told - min(l.told, uint64(g.r.IntN(4)))
+	for _, x := range l.holds {
+		if x.told > n {
+			unseen = append(unseen, x)
+		}
+	}
+	if n == 0 {
+		n = noneReceived
+	}
+	return n, unseen
 }
 
 // rig drives both.
@@ -205,10 +227,11 @@ func (g *rig) step() {
 		}
 		p.do(p.node, &command.Withdraw{Conn: p.id, Link: l.number, Unwritten: refs})
 	case k < 97:
+		n, unseen := g.received(l)
 		some := g.pick(l.holds, 30)
 		refs := refsOf(some)
-		g.end(l, some, command.EndClosed)
-		p.do(p.node, &command.LinkEnd{Conn: p.id, Link: l.number, Closed: true, Unwritten: refs})
+		g.end(l, append(unseen, some...), command.EndClosed)
+		p.do(p.node, &command.LinkEnd{Conn: p.id, Link: l.number, Closed: true, Received: n, Unwritten: refs})
 	default:
 		g.endConn(p)
 	}
@@ -219,9 +242,10 @@ func (g *rig) endConn(p *peer) {
 	c := &command.ConnEnd{Conn: p.id, Cause: []command.EndCause{command.EndReset, command.EndForced, command.EndClosed}[g.r.IntN(3)]}
 	for _, l := range g.links {
 		if l.conn == p && !l.gone {
+			n, unseen := g.received(l)
 			some := g.pick(l.holds, 30)
-			c.Links = append(c.Links, command.LinkUnwritten{Link: l.number, Unwritten: refsOf(some)})
-			for _, x := range some {
+			c.Links = append(c.Links, command.LinkUnwritten{Link: l.number, Received: n, Unwritten: refsOf(some)})
+			for _, x := range append(unseen, some...) {
 				g.giveBack(x, false, false, false)
 			}
 		}

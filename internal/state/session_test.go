@@ -323,6 +323,72 @@ func TestPresettled(t *testing.T) {
 	}
 }
 
+// C8, C13: what is handed out while the end of a link or connection is on its way goes
+// back untouched, on pre-settled links too; what was received and written doesn't.
+func TestHandedOutWhileTheEndIsOnItsWay(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		presettled bool
+		received   uint64
+		end        func(p *peer, received uint64) command.Command
+		want       []string
+	}{
+		{"link closed", false, 2, endLinkWith(true), []string{"a/0+", "b/0+", "c/0", "d/0"}},
+		{"link detached", false, 2, endLinkWith(false), []string{"c/0", "d/0"}},
+		{"connection reset", false, 2, endConnWith(command.EndReset), []string{"a/1+", "b/1+", "c/0", "d/0"}},
+		{"connection closed", false, 3, endConnWith(command.EndClosed), []string{"a/0+", "b/0+", "c/0+", "d/0"}},
+		{"nothing received", false, noneReceived, endConnWith(command.EndForced), []string{"a/0", "b/0", "c/0", "d/0"}},
+		{"pre-settled link closed", true, 2, endLinkWith(true), []string{"c/0", "d/0"}},
+		{"pre-settled link detached", true, 2, endLinkWith(false), []string{"c/0", "d/0"}},
+		{"pre-settled connection reset", true, 1, endConnWith(command.EndReset), []string{"b/0", "c/0", "d/0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBundle(t)
+			p := b.connect(1, "p")
+			p.attach(&command.LinkOpen{Link: 1, Name: "in", Address: "q", Create: true, Presettled: c.presettled}, 3)
+			p.send("q", "a", "b", "c")
+			p.send("q", "d")
+			p.do(1, &command.Allow{Conn: p.id, Link: 1, Messages: 1, Bytes: 100}, c.end(p, c.received))
+			b.connect(2, "other").receiver(1, "q", 9)
+			b.wantDelivered(c.want...)
+		})
+	}
+}
+
+func endLinkWith(closed bool) func(*peer, uint64) command.Command {
+	return func(p *peer, n uint64) command.Command {
+		return &command.LinkEnd{Conn: p.id, Link: 1, Closed: closed, Received: n}
+	}
+}
+
+func endConnWith(cause command.EndCause) func(*peer, uint64) command.Command {
+	return func(p *peer, n uint64) command.Command {
+		return &command.ConnEnd{Conn: p.id, Cause: cause, Links: []command.LinkUnwritten{{Link: 1, Received: n}}}
+	}
+}
+
+// The count of what the home has had begins anew with each attaching: what the client
+// has named as seen isn't told again, and stays its own; the rest is.
+func TestReceivedAfterResume(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.send("q", "a", "b", "c", "d")
+	refs := b.refs()
+	b.system(&command.NodeDown{Node: 1, Epoch: b.epochs[1]})
+	p, _ = again(b, 2, 1, 2, id, refs[1], refs[3])
+	b.wantDelivered("a/0", "c/0")
+	p.send("q", "e", "f")
+	p.allow(1, 5)
+	b.wantDelivered("e/0", "f/0")
+	p.do(2, &command.ConnEnd{Conn: p.id, Cause: command.EndReset, Links: []command.LinkUnwritten{{Link: 1, Received: 1}}})
+	b.wantDepth("q", 6, 3)
+	other := b.connect(3, "other")
+	other.receiver(1, "q", 9)
+	b.wantDelivered("c/0", "e/0", "f/0")
+	b.tick(graceReset)
+	b.wantDelivered("a/1+", "b/1+", "d/1+")
+}
+
 // 3.4: Withdraw returns what was not written and takes the allowance.
 func TestWithdraw(t *testing.T) {
 	b := newBundle(t)
@@ -444,19 +510,21 @@ func TestResumeStealsOnTheSameConnection(t *testing.T) {
 }
 
 // C13: a pre-settled link doesn't become one that settles, nor the other way round: what
-// the former holds would be taken for consumed.
+// the former holds would be taken for consumed. What was written when it ends is gone.
 func TestPresettledIsNotResumed(t *testing.T) {
 	b := newBundle(t)
 	p, id := goClient(b, 1, 1)
 	p.attach(&command.LinkOpen{Link: 2, Session: id, Name: "fast", Address: "r", Create: true, Presettled: true}, 5)
 	p.send("r", "a")
-	written := b.refs()
 	p.do(1, &command.LinkEnd{Conn: p.id, Link: 2})
-	p.attach(&command.LinkOpen{Link: 3, Session: id, Name: "fast", Address: "r", Resume: true}, 5)
-	b.wantDelivered()
+	b.wantDepth("r", 0, 0)
+	p.attach(&command.LinkOpen{Link: 3, Session: id, Name: "fast", Address: "r", Presettled: true}, 0)
+	p.attach(&command.LinkOpen{Link: 4, Session: id, Name: "fast", Address: "r", Resume: true}, 5)
+	if e := b.one(command.EffectLinkEnded); e.Link != 3 {
+		t.Fatalf("%+v", e)
+	}
 	p.send("r", "b")
 	b.wantDelivered("b/0")
-	p.settle(2, command.Accepted, written...)
 	p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndSilent})
 	b.tick(graceLost)
 	p = b.connect(2, "other")
