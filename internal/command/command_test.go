@@ -29,8 +29,10 @@ func samples() []Command {
 		&ConnEnd{Conn: conn, Cause: EndSilent, Links: []LinkUnwritten{{Link: 1, Received: 300, Unwritten: refs}, {Link: 2, Unwritten: []DeliveryRef{}}}},
 		&SessionOpen{Conn: conn, Request: 8, Session: session, Nonce: nonce, Rollback: true},
 		&SessionEnd{Conn: conn, Session: session, Known: known},
-		&LinkOpen{Conn: conn, Request: 8, Link: 3, Session: session, Name: "in", Address: "orders", Create: true, Presettled: true, Resume: true,
-			Unsettled: []Unsettled{{Incarnation: 6, Ref: refs[0]}, {Incarnation: 1 << 50, Ref: refs[2]}}},
+		&LinkOpen{
+			Conn: conn, Request: 8, Link: 3, Session: session, Name: "in", Address: "orders", Create: true, Presettled: true, Resume: true,
+			Unsettled: []Unsettled{{Incarnation: 6, Ref: refs[0]}, {Incarnation: 1 << 50, Ref: refs[2]}},
+		},
 		&LinkEnd{Conn: conn, Link: 3, Closed: true, Received: 1 << 40, Unwritten: refs, Enlisted: refs[1:]},
 		&SenderOpen{Conn: conn, Request: 8, Link: 3, Session: session, Name: "out", Address: "orders", Create: true, Numbered: true, Held: []uint64{4, 9}},
 		&SenderEnd{Conn: conn, Link: 3},
@@ -41,8 +43,10 @@ func samples() []Command {
 		&Settle{Conn: conn, Link: 3, Request: 8, Keep: true, Disposition: rejected, Refs: refs},
 		&Settle{Conn: conn, Link: 3, Disposition: Disposition{Outcome: Released}, Refs: refs[:1]},
 		&Forget{Conn: conn, Link: 3, Refs: refs},
-		&Commit{Conn: conn, Request: 8, Tx: NewTxID(session, 12), Named: true, Operations: 4, Counted: 4, Known: known,
-			Sends: []TxSend{{Target: 6, Message: []byte("a")}, {Address: "receipts", Message: []byte("b")}}, Settles: settles},
+		&Commit{
+			Conn: conn, Request: 8, Tx: NewTxID(session, 12), Named: true, Operations: 4, Counted: 4, Known: known,
+			Sends: []TxSend{{Target: 6, Message: []byte("a")}, {Address: "receipts", Message: []byte("b")}}, Settles: settles,
+		},
 		&Commit{Conn: conn, Operations: -1, Known: Known{Unknown: []uint64{}}, Sends: []TxSend{}, Settles: []TxSettle{}},
 		&Rollback{Conn: conn, Request: 8, Tx: NewTxID(session, 12), Named: true, Reason: ReasonTimeout, Known: known, Settles: settles},
 		&Outcome{Conn: conn, Request: 8, Tx: NewTxID(session, 12), Decide: true},
@@ -198,8 +202,10 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%q: %v %d %v", spelling, got, n, err)
 		}
 	}
-	for _, bad := range []string{"", "x", s.String(), s.String() + "/", s.String() + "/0", s.String() + "/-1", s.String() + "/1/", s.String() + "/1/x",
-		s.String() + "/1/2/3", "zz05000300000000004dffff01020304/1", s.String()[1:] + "/1", s.String() + "/99999999999999999999"} {
+	for _, bad := range []string{
+		"", "x", s.String(), s.String() + "/", s.String() + "/0", s.String() + "/-1", s.String() + "/1/", s.String() + "/1/x",
+		s.String() + "/1/2/3", "zz05000300000000004dffff01020304/1", s.String()[1:] + "/1", s.String() + "/99999999999999999999",
+	} {
 		if _, _, err := ParseTokenTx(bad); !errors.Is(err, ErrBadToken) {
 			t.Errorf("%q: %v", bad, err)
 		}

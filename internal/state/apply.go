@@ -143,8 +143,10 @@ func (m *Machine) execute(c command.Command) {
 func (m *Machine) guardedCheck(c command.Command, p *plan) (v verdict) {
 	defer func() {
 		if r := recover(); r != nil {
-			v = p.refuse(&command.Refusal{Condition: condInternal,
-				Description: "the broker has a fault in checking this request; nothing was changed; please report it"})
+			v = p.refuse(&command.Refusal{
+				Condition:   condInternal,
+				Description: "the broker has a fault in checking this request; nothing was changed; please report it",
+			})
 		}
 	}()
 	return m.check(c, p)

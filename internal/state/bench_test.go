@@ -114,9 +114,11 @@ func BenchmarkTransfer(b *testing.B) {
 		}
 		record = record[:0]
 		for _, ref := range refs {
-			record = command.Append(record, &command.Commit{Conn: conn, Request: 1, Operations: 2, Counted: 2,
+			record = command.Append(record, &command.Commit{
+				Conn: conn, Request: 1, Operations: 2, Counted: 2,
 				Sends:   []command.TxSend{{Address: "q", Message: body}},
-				Settles: []command.TxSettle{{Link: 1, Ref: ref, Settled: true, Disposition: command.Disposition{Outcome: command.Accepted}}}})
+				Settles: []command.TxSettle{{Link: 1, Ref: ref, Settled: true, Disposition: command.Disposition{Outcome: command.Accepted}}},
+			})
 		}
 		apply(command.Append(record, &command.Allow{Conn: conn, Link: 1, Messages: batch, Bytes: 1 << 20}))
 	}

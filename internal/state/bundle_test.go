@@ -98,8 +98,10 @@ const testGroup = 3
 
 // newBundle is a cluster with nodes 1 to 3 up.
 func newBundle(t testing.TB) *bundle {
-	b := &bundle{TB: t, m: New(testGroup), disk: newDisk(), civil: 1_700_000_000_000, running: 1000,
-		epochs: make(map[command.NodeID]command.Epoch), numbers: make(map[command.NodeID]uint64)}
+	b := &bundle{
+		TB: t, m: New(testGroup), disk: newDisk(), civil: 1_700_000_000_000, running: 1000,
+		epochs: make(map[command.NodeID]command.Epoch), numbers: make(map[command.NodeID]uint64),
+	}
 	b.system(&command.ClusterInit{Cluster: [16]byte{7}, History: 5})
 	for n := command.NodeID(1); n <= 3; n++ {
 		b.up(n)

@@ -162,14 +162,18 @@ func (c *chaos) command(p *peer) command.Command {
 	case 1:
 		return &command.SessionEnd{Conn: p.id, Session: c.session(p), Known: c.known()}
 	case 2, 3:
-		o := &command.LinkOpen{Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("l", c.n(2)), Address: c.queue(),
-			Create: c.chance(80), Presettled: c.chance(15), Resume: c.chance(50)}
+		o := &command.LinkOpen{
+			Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("l", c.n(2)), Address: c.queue(),
+			Create: c.chance(80), Presettled: c.chance(15), Resume: c.chance(50),
+		}
 		if s := c.m.sessions[o.Session]; s != nil && s.links[o.Name] != nil && c.chance(80) {
 			o.Address = s.links[o.Name].queue.name
 			for di := s.links[o.Name].first; di != 0 && o.Resume; di = c.m.deliveries.at(di).next {
 				if d := c.m.deliveries.at(di); c.chance(60) {
-					o.Unsettled = append(o.Unsettled, command.Unsettled{Incarnation: s.links[o.Name].queue.inc,
-						Ref: command.DeliveryRef{Message: c.m.messages.at(d.message).seq, Attempt: d.attempt}})
+					o.Unsettled = append(o.Unsettled, command.Unsettled{
+						Incarnation: s.links[o.Name].queue.inc,
+						Ref:         command.DeliveryRef{Message: c.m.messages.at(d.message).seq, Attempt: d.attempt},
+					})
 				}
 			}
 		}
@@ -184,8 +188,10 @@ func (c *chaos) command(p *peer) command.Command {
 	case 4:
 		return &command.LinkEnd{Conn: p.id, Link: link, Closed: c.chance(60), Received: c.received(), Unwritten: c.someRefs(p, link), Enlisted: c.someRefs(p, link)}
 	case 5:
-		return &command.SenderOpen{Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("s", c.n(2)), Address: c.queue(),
-			Create: c.chance(80), Numbered: c.chance(80), Held: []uint64{1, 2, 3}}
+		return &command.SenderOpen{
+			Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("s", c.n(2)), Address: c.queue(),
+			Create: c.chance(80), Numbered: c.chance(80), Held: []uint64{1, 2, 3},
+		}
 	case 6:
 		return &command.SenderEnd{Conn: p.id, Link: link}
 	case 7, 8, 9:
@@ -273,8 +279,10 @@ func (c *chaos) step() {
 	case k < 7 || len(c.conns) == 0 || k < 30 && len(c.m.conns) < 3:
 		c.locals++
 		n := command.NodeID(1 + c.n(3))
-		c.do(n, &command.ConnOpen{Local: c.locals, Principal: []string{"alice", "bob"}[c.n(8)/7], ContainerID: []string{"x", "y"}[c.n(2)],
-			Nonce: [16]byte{byte(c.n(3))}, Attempt: uint32(c.locals) - uint32(c.n(8)/7), SoleConnection: c.chance(10)})
+		c.do(n, &command.ConnOpen{
+			Local: c.locals, Principal: []string{"alice", "bob"}[c.n(8)/7], ContainerID: []string{"x", "y"}[c.n(2)],
+			Nonce: [16]byte{byte(c.n(3))}, Attempt: uint32(c.locals) - uint32(c.n(8)/7), SoleConnection: c.chance(10),
+		})
 	case k < 34:
 		p := c.conns[len(c.conns)-1]
 		body := command.Append(command.Append(nil, c.command(p)), c.command(p))

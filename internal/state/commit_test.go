@@ -201,8 +201,10 @@ func TestExpired(t *testing.T) {
 		p.commit(command.Commit{Tx: command.NewTxID(id, n)})
 	}
 	p.commit(command.Commit{Tx: command.NewTxID(id, 9), Known: command.Known{Through: 8, Unknown: []uint64{2, 7}}})
-	for n, want := range map[uint64]command.TxOutcome{1: command.TxExpired, 2: command.TxCommitted, 3: command.TxExpired, 6: command.TxExpired,
-		7: command.TxOpen, 8: command.TxExpired, 9: command.TxCommitted, 10: command.TxOpen} {
+	for n, want := range map[uint64]command.TxOutcome{
+		1: command.TxExpired, 2: command.TxCommitted, 3: command.TxExpired, 6: command.TxExpired,
+		7: command.TxOpen, 8: command.TxExpired, 9: command.TxCommitted, 10: command.TxOpen,
+	} {
 		if e := p.outcome(command.NewTxID(id, n), false); e.Outcome != want {
 			t.Errorf("%d: %v, want %v", n, e.Outcome, want)
 		}

@@ -245,8 +245,10 @@ func (m *Machine) refuseQueue(request uint64, p *plan) *command.Effect {
 // refuseConn answers a newcomer; the home of the one it clashes with is told to look
 // whether that lives [1.5].
 func (m *Machine) refuseConn(c *command.ConnOpen, p *plan) {
-	m.effects = append(m.effects, command.Effect{Kind: command.EffectConnOpened, Node: m.record.Node, Epoch: m.record.Epoch,
-		Local: c.Local, Refusal: p.refusal})
+	m.effects = append(m.effects, command.Effect{
+		Kind: command.EffectConnOpened, Node: m.record.Node, Epoch: m.record.Epoch,
+		Local: c.Local, Refusal: p.refusal,
+	})
 	if p.clash != nil {
 		m.tell(p.clash, command.EffectProbe)
 	}

@@ -11,7 +11,9 @@ import (
 // the outcome, and stops no node.
 func TestGuessedDeliveryOfTheSameEntry(t *testing.T) {
 	for _, d := range []command.Disposition{
-		{Outcome: command.Accepted}, {Outcome: command.Rejected}, {Outcome: command.Released},
+		{Outcome: command.Accepted},
+		{Outcome: command.Rejected},
+		{Outcome: command.Released},
 		{Outcome: command.Modified, Failed: true, UndeliverableHere: true, Annotations: wrapMap(appendText(appendSymbol(nil, "a"), "1"), 2)},
 	} {
 		t.Run(fmt.Sprint(d.Outcome), func(t *testing.T) {

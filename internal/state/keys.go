@@ -55,7 +55,8 @@ func MessageKey(dst []byte, group uint16, inc command.Incarnation, message uint6
 // message was first stored, so this may take two more reads. ok is false when the
 // message is gone. Safe for concurrent use if get is: a home calls it outside Apply.
 func ReadMessage(dst []byte, group uint16, inc command.Incarnation, message uint64,
-	get func(key, dst []byte) (value []byte, ok bool, err error)) (body []byte, ok bool, err error) {
+	get func(key, dst []byte) (value []byte, ok bool, err error),
+) (body []byte, ok bool, err error) {
 	key := MessageKey(make([]byte, 0, 32), group, inc, message)
 	if body, ok, err = get(key, dst); ok || err != nil {
 		return body, ok, err

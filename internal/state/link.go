@@ -190,6 +190,9 @@ func (m *Machine) replaceLink(old *link) {
 	rule := old.lost
 	if old.conn != nil {
 		rule = ruleClosed
+		if old.presettled {
+			rule = ruleHomeLost // its home had no say in it: what it may have written is counted (C13)
+		}
 		m.stolen(old.conn, old.number)
 	}
 	m.endLink(old, rule)
@@ -291,8 +294,10 @@ func (m *Machine) splitEnlisted(l *link, refs []command.DeliveryRef) {
 			continue
 		}
 		if stub == nil {
-			stub = &link{id: command.IndexPlace(m.index, m.place), queue: l.queue, number: l.number,
-				session: l.session, name: l.name, presettled: l.presettled, ended: true}
+			stub = &link{
+				id: command.IndexPlace(m.index, m.place), queue: l.queue, number: l.number,
+				session: l.session, name: l.name, presettled: l.presettled, ended: true,
+			}
 		}
 		if stub.slot == 0 {
 			m.addLink(stub)

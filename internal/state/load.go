@@ -48,8 +48,10 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		m.cluster, m.founded = v.id16(), true
 		m.history = uint16(v.uint())
 	case keyNode:
-		n := &node{object: object{stored: true}, id: command.NodeID(k.be64()), epoch: command.Epoch(v.uint()), last: v.uint(),
-			nonce: v.id16(), level: uint32(v.uint()), reportedIndex: v.uint(), reportedSum: v.uint()}
+		n := &node{
+			object: object{stored: true}, id: command.NodeID(k.be64()), epoch: command.Epoch(v.uint()), last: v.uint(),
+			nonce: v.id16(), level: uint32(v.uint()), reportedIndex: v.uint(), reportedSum: v.uint(),
+		}
 		m.nodes[n.id] = n
 	case keyPart:
 		return m.part(k, v)
@@ -104,8 +106,10 @@ func (m *loader) part(k, v *fields) error {
 }
 
 func (m *loader) conn(k, v *fields) {
-	c := &conn{object: object{stored: true}, id: command.ConnID(k.be64()), node: command.NodeID(v.uint()),
-		epoch: command.Epoch(v.uint()), local: v.uint()}
+	c := &conn{
+		object: object{stored: true}, id: command.ConnID(k.be64()), node: command.NodeID(v.uint()),
+		epoch: command.Epoch(v.uint()), local: v.uint(),
+	}
 	c.client = m.client(clientKey{v.string(), v.string()})
 	c.nonce = v.id16()
 	c.attempt = uint32(v.uint())
@@ -200,8 +204,10 @@ func (m *loader) result(kind byte, k, v *fields) error {
 		if s == nil {
 			return missing("the session")
 		}
-		r := &results{object: object{stored: true}, id: id, session: s, name: v.string(),
-			states: make(map[resultKey]command.UnsettledState)}
+		r := &results{
+			object: object{stored: true}, id: id, session: s, name: v.string(),
+			states: make(map[resultKey]command.UnsettledState),
+		}
 		s.results[r.name], m.results[id] = r, r
 		return nil
 	}
@@ -323,8 +329,10 @@ func (m *loader) delivery(k, v *fields) error {
 	if id != 0 && link == nil && !q.dying {
 		return missing("the link")
 	}
-	*d = delivery{message: mi, order: v.uint(), told: v.uint(), attempt: uint32(v.uint()), count: uint32(v.uint()), failures: uint32(v.uint()),
-		gen: uint32(v.uint()), flags: v.byte()&1*deliverySeen | deliveryStored}
+	*d = delivery{
+		message: mi, order: v.uint(), told: v.uint(), attempt: uint32(v.uint()), count: uint32(v.uint()), failures: uint32(v.uint()),
+		gen: uint32(v.uint()), flags: v.byte()&1*deliverySeen | deliveryStored,
+	}
 	var e exclusions
 	e.n = uint32(min(v.uint(), maxExcluded))
 	for i := range e.n {

@@ -161,8 +161,10 @@ func (m *Machine) Connections() []ConnInfo {
 	all := make([]ConnInfo, 0, len(m.conns))
 	for _, id := range sortedKeys(m.conns) {
 		c := m.conns[id]
-		all = append(all, ConnInfo{Conn: id, Node: c.node, Local: c.local, Principal: c.client.key.principal,
-			ContainerID: c.client.key.container, Links: len(c.links)})
+		all = append(all, ConnInfo{
+			Conn: id, Node: c.node, Local: c.local, Principal: c.client.key.principal,
+			ContainerID: c.client.key.container, Links: len(c.links),
+		})
 	}
 	return all
 }

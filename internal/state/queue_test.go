@@ -298,8 +298,10 @@ func TestModifiedAnnotations(t *testing.T) {
 	p.send("q", "m")
 	annotate := func(k, v string) {
 		m := wrapMap(appendText(appendSymbol(nil, k), v), 2)
-		p.do(1, &command.Settle{Conn: p.id, Link: 1, Refs: b.refs(),
-			Disposition: command.Disposition{Outcome: command.Modified, Annotations: m}})
+		p.do(1, &command.Settle{
+			Conn: p.id, Link: 1, Refs: b.refs(),
+			Disposition: command.Disposition{Outcome: command.Modified, Annotations: m},
+		})
 	}
 	annotate("a", "1")
 	annotate("b", "2")

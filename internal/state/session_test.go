@@ -249,6 +249,52 @@ func TestConnectionsAreFenced(t *testing.T) {
 	b.wantDepth("q", 0, 0)
 }
 
+// 1.2, 1.4: a connection listens to its own node and epoch alone.
+func TestForeignNodesChangeNothing(t *testing.T) {
+	b := newBundle(t)
+	p := b.connect(1, "p")
+	p.receiver(1, "q", 5)
+	p.send("q", "a")
+	ref := b.refs()[0]
+	b.do(2, &command.Settle{Conn: p.id, Link: 1, Request: 1, Disposition: command.Disposition{Outcome: command.Accepted}, Refs: []command.DeliveryRef{ref}},
+		&command.Send{Conn: p.id, Request: 2, Address: "q", Message: []byte("b")}, &command.ConnEnd{Conn: p.id, Cause: command.EndClosed})
+	if len(b.effects) != 0 {
+		t.Fatalf("%+v", b.effects)
+	}
+	b.wantDepth("q", 1, 1)
+	p.settle(1, command.Accepted, ref)
+}
+
+// C6, 1.5: a session belongs to one client process of one user.
+func TestSessionsOfOthers(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.send("q", "a")
+	p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndSilent})
+	for _, c := range []*command.ConnOpen{
+		{Principal: "bob", ContainerID: "app", Nonce: [16]byte{1}, Attempt: 2},
+		{Principal: "alice", ContainerID: "another", Nonce: [16]byte{1}, Attempt: 2},
+		{Principal: "alice", ContainerID: "app"},
+		{Principal: "alice", ContainerID: "app", Nonce: [16]byte{2}, Attempt: 2},
+	} {
+		x := b.connectAs(2, c)
+		x.do(2, &command.SessionOpen{Conn: x.id, Request: 1, Session: id, Nonce: [16]byte{9}})
+		if e := b.one(command.EffectSessionOpened); e.Refusal == nil {
+			t.Fatalf("%+v resumed it", c)
+		}
+		x.do(2, &command.LinkOpen{Conn: x.id, Request: 2, Link: 5, Session: id, Name: "in", Address: "q", Resume: true},
+			&command.SenderOpen{Conn: x.id, Request: 3, Link: 6, Session: id, Name: "out", Address: "q", Numbered: true},
+			&command.SessionEnd{Conn: x.id, Session: id})
+		if b.one(command.EffectLinkOpened).Refusal == nil || b.one(command.EffectSenderOpened).Refusal == nil {
+			t.Fatalf("%+v attached to it", c)
+		}
+	}
+	p = b.connectGo(3, "app", 1, 2)
+	if got := p.session(command.SessionOpen{Session: id}); got != id {
+		t.Fatal("its owner lost it")
+	}
+}
+
 // 1.5: equal container-ids live together; two that want it alone clash.
 func TestSoleConnection(t *testing.T) {
 	b := newBundle(t)
@@ -367,6 +413,29 @@ func endConnWith(cause command.EndCause) func(*peer, uint64) command.Command {
 	}
 }
 
+// A queue that was deleted and made again is another one: what the client held of the
+// former is lost, whatever numbers the new one has (C5).
+func TestResumeOnAQueueMadeAgain(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.send("q", "a")
+	old := command.Unsettled{Incarnation: b.m.byName["q"].inc, Ref: b.refs()[0]}
+	p.do(1, &command.QueueDelete{Conn: p.id, Name: "q"})
+	p.attach(&command.LinkOpen{Link: 2, Session: id, Name: "in", Address: "q", Create: true}, 5)
+	p.send("q", "b")
+	if ref := b.refs()[0]; ref != old.Ref {
+		t.Fatalf("%+v", ref)
+	}
+	p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndSilent})
+	p = b.connectGo(2, "app", 1, 2)
+	p.session(command.SessionOpen{Session: id})
+	o := p.attach(&command.LinkOpen{Link: 1, Session: id, Name: "in", Address: "q", Resume: true, Unsettled: []command.Unsettled{old}}, 0)
+	if s := states(o); s[0] != command.WasLost {
+		t.Fatalf("%v", s)
+	}
+	b.wantDelivered("b/0") // it has not seen this one
+}
+
 // The count of what the home has had begins anew with each attaching: what the client
 // has named as seen isn't told again, and stays its own; the rest is.
 func TestReceivedAfterResume(t *testing.T) {
@@ -450,8 +519,10 @@ func TestFenceBehindAllow(t *testing.T) {
 	p := b.connect(1, "p")
 	p.receiver(1, "q", 0)
 	p.send("q", "a")
-	p.do(1, &command.Allow{Conn: p.id, Link: 1, Messages: 5, Bytes: 100}, &command.Settle{Conn: p.id, Link: 1, Request: 5,
-		Disposition: command.Disposition{Outcome: command.Accepted}})
+	p.do(1, &command.Allow{Conn: p.id, Link: 1, Messages: 5, Bytes: 100}, &command.Settle{
+		Conn: p.id, Link: 1, Request: 5,
+		Disposition: command.Disposition{Outcome: command.Accepted},
+	})
 	if len(b.effects) != 2 || b.effects[0].Kind != command.EffectDeliver || b.effects[1].Kind != command.EffectSettled {
 		t.Fatalf("%+v", b.effects)
 	}
@@ -501,8 +572,10 @@ func TestResumeStealsOnTheSameConnection(t *testing.T) {
 	p, id := goClient(b, 1, 1)
 	p.send("q", "a")
 	ref := b.refs()[0]
-	p.attach(&command.LinkOpen{Link: 7, Session: id, Name: "in", Address: "q", Resume: true,
-		Unsettled: []command.Unsettled{{Incarnation: b.m.byName["q"].inc, Ref: ref}}}, 0)
+	p.attach(&command.LinkOpen{
+		Link: 7, Session: id, Name: "in", Address: "q", Resume: true,
+		Unsettled: []command.Unsettled{{Incarnation: b.m.byName["q"].inc, Ref: ref}},
+	}, 0)
 	if e := b.one(command.EffectLinkEnded); e.Link != 1 || e.Refusal.Condition != condStolen {
 		t.Fatalf("%+v", e)
 	}
@@ -518,9 +591,10 @@ func TestPresettledIsNotResumed(t *testing.T) {
 	p.send("r", "a")
 	p.do(1, &command.LinkEnd{Conn: p.id, Link: 2})
 	b.wantDepth("r", 0, 0)
-	p.attach(&command.LinkOpen{Link: 3, Session: id, Name: "fast", Address: "r", Presettled: true}, 0)
+	p.attach(&command.LinkOpen{Link: 3, Session: id, Name: "fast", Address: "r", Presettled: true}, 1)
+	p.send("r", "lost")
 	p.attach(&command.LinkOpen{Link: 4, Session: id, Name: "fast", Address: "r", Resume: true}, 5)
-	if e := b.one(command.EffectLinkEnded); e.Link != 3 {
+	if e := b.one(command.EffectLinkEnded); e.Link != 3 || b.m.Counters().LostPresettled != 1 {
 		t.Fatalf("%+v", e)
 	}
 	p.send("r", "b")
