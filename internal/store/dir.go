@@ -52,11 +52,8 @@ func Open(opts Options) (*Dir, error) {
 	if d.fs == nil {
 		d.fs = vfs.Default
 	}
-	if err := d.fs.MkdirAll(d.path, 0o700); err != nil {
+	if err := makeDirs(d.fs, d.path); err != nil {
 		return nil, fmt.Errorf("making the data directory %s: %w", d.path, err)
-	}
-	if err := syncDir(d.fs, d.fs.PathDir(d.path)); err != nil {
-		return nil, fmt.Errorf("syncing the directory above %s: %w", d.path, err)
 	}
 	lock, err := d.fs.Lock(d.Path(lockName))
 	if err != nil {

@@ -157,3 +157,17 @@ func TestMeasureSync(t *testing.T) {
 		t.Error("measured a directory that isn't there")
 	}
 }
+
+// Directories made above the data directory survive a loss of power as well.
+func TestDeepDirectorySurvives(t *testing.T) {
+	fs := NewMemFS()
+	dir := "/var/lib/oncemq/node1"
+	d, err := Open(Options{Dir: dir, FS: fs, Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if empty, err := Empty(CrashFS(fs, 1, 0), dir); empty || err != nil {
+		t.Errorf("after a loss of power the directory is gone: %v %v", empty, err)
+	}
+}

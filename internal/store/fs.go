@@ -38,6 +38,27 @@ func syncDir(fs FS, path string) error {
 	return err
 }
 
+// makeDirs makes a directory, and those above it, durably: without the name of a directory far above, all that is synced in
+// it is lost with the power.
+func makeDirs(fs FS, path string) error {
+	above := []string{fs.PathDir(path)} // to be synced; the one above path always, a process may have died before it did
+	for above[len(above)-1] != fs.PathDir(above[len(above)-1]) {
+		if _, err := fs.Stat(above[len(above)-1]); err == nil {
+			break
+		}
+		above = append(above, fs.PathDir(above[len(above)-1]))
+	}
+	if err := fs.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range above {
+		if err := syncDir(fs, dir); err != nil {
+			return fmt.Errorf("syncing %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
 // replaceFile replaces a file or makes it, so that after a crash it holds the old bytes or the new ones: a temporary file,
 // synced, renamed, and the directory synced. An error is ErrDisk.
 func replaceFile(fs FS, dir, name string, b []byte) error {
