@@ -192,6 +192,28 @@ func TestCommitContext(t *testing.T) {
 	})
 }
 
+// Names that the wire would alter are refused here, since no answer would be found to them.
+func TestInvalidNames(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, _ *node, c *Client) {
+		s, out, _ := opened(t, c, nil)
+		const bad = "a\xff"
+		_, err1 := s.NewSender(t.Context(), bad, nil)
+		_, err2 := s.NewSender(t.Context(), "q", &SenderOptions{Name: bad})
+		_, err3 := s.NewReceiver(t.Context(), bad, nil)
+		_, err4 := s.NewReceiver(t.Context(), "q", &ReceiverOptions{Name: bad})
+		_, err5 := Dial(t.Context(), "amqp://a", &Config{ClientID: bad})
+		for i, err := range []error{err1, err2, err3, err4, err5} {
+			var no *Error
+			if !errors.As(err, &no) || no.Condition != "amqp:invalid-field" {
+				t.Errorf("%d: %v", i+1, err)
+			}
+		}
+		if err := out.Send(t.Context(), NewText("1")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // InTx rolls back also where fn never returns, and what it was that ended fn goes on its way.
 func TestInTxGoexit(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, _ *node, c *Client) {

@@ -2,6 +2,7 @@ package oncemq
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/client"
@@ -67,11 +68,17 @@ func rejected(reason string) *amqp.Rejected {
 	return &amqp.Rejected{Error: &amqp.Error{Condition: condRejected, Description: reason}}
 }
 
+// maxModification bounds what Modify may add to a message.
+const maxModification = 4 << 10
+
 // Modify gives the message back changed. Errors as Accept's.
 func (d *Delivery) Modify(ctx context.Context, m Modification) error {
 	annotations, err := toMap(m.Annotations, true)
 	if err != nil {
-		return err
+		return fmt.Errorf("modification annotations: %w", err)
+	}
+	if n := len(amqp.AppendMessageAnnotations(nil, annotations)); n > maxModification {
+		return fmt.Errorf("oncemq: Modification.Annotations takes %d bytes: at most %d are kept", n, maxModification)
 	}
 	return d.settle(ctx, &amqp.Modified{DeliveryFailed: m.Failed, UndeliverableHere: m.UndeliverableHere, MessageAnnotations: annotations})
 }

@@ -80,6 +80,9 @@ func (c *Config) complete(secure bool) error {
 	case c.TLS == nil:
 		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	if err := checkName("Config.ClientID", c.ClientID); err != nil {
+		return err
+	}
 	if c.DialContext == nil {
 		c.DialContext = (&net.Dialer{}).DialContext
 	}

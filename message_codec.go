@@ -44,6 +44,9 @@ func (m *Message) encode() ([]byte, error) {
 			return nil, fmt.Errorf("message properties: %w", err)
 		}
 		if m.DuplicateID != "" {
+			if err := checkText(m.DuplicateID); err != nil {
+				return nil, fmt.Errorf("message DuplicateID: %w", err)
+			}
 			props = append(props, amqp.Pair{Key: propDuplicateID, Value: m.DuplicateID})
 		}
 		b = amqp.AppendApplicationProperties(b, props)
@@ -78,6 +81,16 @@ func (m *Message) properties() (*amqp.Properties, error) {
 		ContentType: amqp.Symbol(m.ContentType), ContentEncoding: amqp.Symbol(m.ContentEncoding),
 		GroupID: m.GroupID, ReplyToGroupID: m.ReplyToGroupID,
 	}
+	for _, s := range []string{m.To, m.Subject, m.ReplyTo, m.GroupID, m.ReplyToGroupID} {
+		if err := checkText(s); err != nil {
+			return nil, fmt.Errorf("message properties: %w", err)
+		}
+	}
+	for _, s := range []string{m.ContentType, m.ContentEncoding} {
+		if err := checkSymbol(s); err != nil {
+			return nil, fmt.Errorf("message properties: %w", err)
+		}
+	}
 	var err error
 	if p.MessageID, err = toID(m.ID); err != nil {
 		return nil, fmt.Errorf("message ID: %w", err)
@@ -105,8 +118,10 @@ func (m *Message) properties() (*amqp.Properties, error) {
 // toID is a message-id: a string, ulong, uuid or binary.
 func toID(v any) (any, error) {
 	switch x := v.(type) {
-	case nil, string, uint64, []byte:
+	case nil, uint64, []byte:
 		return v, nil
+	case string:
+		return v, checkText(x)
 	case UUID:
 		return amqp.UUID(x), nil
 	}

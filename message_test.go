@@ -92,3 +92,21 @@ func TestTxID(t *testing.T) {
 		}
 	}
 }
+
+// What the wire would alter is refused: two duplicate ids must not become one, nor an address another.
+func TestEncodeRefusesInvalidText(t *testing.T) {
+	const bad = "a\xff"
+	for name, m := range map[string]*Message{
+		"DuplicateID": {DuplicateID: bad}, "ID": {ID: bad}, "To": {To: bad}, "Subject": {Subject: bad}, "GroupID": {GroupID: bad},
+		"ContentType": {ContentType: "ä"}, "Value": {Value: bad}, "Sequence": {Sequence: []any{[]any{bad}}}, "Symbol": {Value: Symbol("ä")},
+		"property": {Properties: map[string]any{"k": bad}}, "property key": {Properties: map[string]any{bad: 1}},
+		"annotation key": {Annotations: map[string]any{"ä": 1}}, "map key": {Value: map[string]any{bad: 1}},
+	} {
+		if _, err := m.encode(); err == nil {
+			t.Errorf("%s: encoded", name)
+		}
+	}
+	if _, err := (&Message{Subject: "ä", Value: "ö", Data: []byte(bad)}).encode(); err != nil {
+		t.Error(err)
+	}
+}

@@ -2,6 +2,7 @@ package oncemq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/oncemq/oncemq/internal/amqp"
@@ -34,6 +35,9 @@ func (s *Session) NewReceiver(ctx context.Context, address string, opts *Receive
 	}
 	if o.Prefetch < 0 || o.Prefetch > 10_000 {
 		return nil, fmt.Errorf("oncemq: ReceiverOptions.Prefetch is %d: want 1 to 10,000 (0 is the default)", o.Prefetch)
+	}
+	if err := errors.Join(checkName("address", address), checkName("link name", o.Name)); err != nil {
+		return nil, err
 	}
 	r := &Receiver{s: s, notify: make(chan struct{}, 1)}
 	err := s.d.begin(ctx, func() *client.Op {

@@ -19,13 +19,17 @@ type Sender struct {
 	core *client.Sender
 }
 
-// NewSender attaches a sender to address; a queue is created where there is none. *Error where the broker refuses.
+// NewSender attaches a sender to address; a queue is created where there is none. *Error where the broker refuses. An empty address is the anonymous
+// relay: each message goes to the address in its To.
 func (s *Session) NewSender(ctx context.Context, address string, opts *SenderOptions) (*Sender, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var name string
 	if opts != nil {
 		name = opts.Name
+	}
+	if err := errors.Join(checkName("address", address), checkName("link name", name)); err != nil {
+		return nil, err
 	}
 	snd := &Sender{s: s}
 	err := s.d.begin(ctx, func() *client.Op {

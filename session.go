@@ -3,7 +3,10 @@ package oncemq
 import (
 	"context"
 	"errors"
+	"fmt"
+	"unicode/utf8"
 
+	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/client"
 )
 
@@ -48,6 +51,14 @@ func (c *Client) OpenSession(ctx context.Context, opts *SessionOptions) (*Sessio
 		return nil, err
 	}
 	return s, nil
+}
+
+// checkName refuses a name that the wire would alter, so that the broker's answer would be for another.
+func checkName(what, s string) error {
+	if !utf8.ValidString(s) {
+		return &Error{Condition: string(amqp.ErrCondInvalidField), Description: fmt.Sprintf("%s %.80q is not UTF-8", what, s)}
+	}
+	return nil
 }
 
 // do calls f with the core.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/oncemq/oncemq/internal/amqp"
 )
@@ -14,8 +15,10 @@ func toValue(v any, depth int) (any, error) {
 		return nil, fmt.Errorf("oncemq: nested deeper than %d", amqp.MaxDepth-2)
 	}
 	switch x := v.(type) {
-	case nil, bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, string, []byte:
+	case nil, bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, []byte:
 		return v, nil
+	case string:
+		return v, checkText(x)
 	case int:
 		return int64(x), nil
 	case uint:
@@ -23,7 +26,7 @@ func toValue(v any, depth int) (any, error) {
 	case time.Time:
 		return amqp.Timestamp(x.UnixMilli()), nil
 	case Symbol:
-		return amqp.Symbol(x), nil
+		return amqp.Symbol(x), checkSymbol(string(x))
 	case UUID:
 		return amqp.UUID(x), nil
 	case []any:
@@ -43,6 +46,24 @@ func toValue(v any, depth int) (any, error) {
 	return nil, fmt.Errorf("oncemq: a %T can't be sent: see Message for the types that can", v)
 }
 
+// checkText refuses what the wire can't carry as it is: it would arrive altered, and two ids could become one.
+func checkText(s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("oncemq: %.80q is not UTF-8: send it as []byte", s)
+	}
+	return nil
+}
+
+// checkSymbol refuses a symbol that isn't ASCII.
+func checkSymbol(s string) error {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return fmt.Errorf("oncemq: %.80q is no symbol: want ASCII", s)
+		}
+	}
+	return nil
+}
+
 // toMap is a map with keys of strings or, in annotations, of symbols.
 func toMap(m map[string]any, symbols bool) (amqp.Map, error) {
 	return sorted(m, symbols, 0)
@@ -56,8 +77,15 @@ func sorted(m map[string]any, symbols bool, depth int) (amqp.Map, error) {
 	}
 	slices.Sort(keys)
 	out := make(amqp.Map, 0, len(m)+1)
+	check := checkText
+	if symbols {
+		check = checkSymbol
+	}
 	for _, k := range keys {
 		v, err := toValue(m[k], depth+1)
+		if err == nil {
+			err = check(k)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", k, err)
 		}

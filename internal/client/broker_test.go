@@ -33,6 +33,7 @@ type cluster struct {
 	decided        []TxID // in order of deciding
 
 	detachQuestions bool // each question ends its link
+	sessionLimit    bool // no further session
 	replies         int
 }
 
@@ -281,6 +282,10 @@ func (b *brokerConn) begun(ev engine.Event) {
 			return
 		}
 	} else if s = b.c.byNonce[nonce]; s == nil {
+		if b.c.sessionLimit {
+			_ = ev.Session.End(&amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded, Description: "enough"})
+			return
+		}
 		b.c.ids++
 		s = &bSession{
 			numbers: map[string]map[uint64]*amqp.Error{}, held: map[string]map[string]*bMessage{},

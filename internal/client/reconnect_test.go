@@ -346,3 +346,19 @@ func TestBriefConnectionsBackOff(t *testing.T) {
 		t.Error("after a connection of 10 s it waits")
 	}
 }
+
+// A node that refuses a further session for a limit is left to the others: only that session fails, with the reason.
+func TestSessionLimit(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	r.c.sessionLimit = true
+	other := r.core.OpenSession(false)
+	r.run()
+	var no *amqp.Error
+	if !errors.As(other.Opening.Err(), &no) || no.Condition != amqp.ErrCondResourceLimitExceeded || r.conns != 1 {
+		t.Fatalf("%v %v, %d connections", other.Opening.Done(), other.Opening.Err(), r.conns)
+	}
+	x := r.sender(s, "q").Send(data("1"))
+	r.run()
+	r.must(x.Err())
+}

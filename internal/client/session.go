@@ -169,6 +169,12 @@ func (s *Session) ended(e *engine.Error, now time.Time) {
 	case err.Condition == amqp.ErrCondNotFound: // the only one that says that it is gone
 		s.expire()
 		s.begin()
+	case err.Condition == amqp.ErrCondResourceLimitExceeded: // not this node's fault, and no reason to take the others' connection away
+		if s.refusals == maxRefusals {
+			s.fail(refusal(err))
+			return
+		}
+		s.begin()
 	default:
 		s.refusals = 0
 		s.core.broken(fmt.Errorf("session refused: %w", err), now)
