@@ -105,8 +105,7 @@ func (c *Conn) onDecided(e *command.Effect) {
 	committed := e.Refusal == nil && e.Outcome == command.TxCommitted
 	if e.Refusal != nil && len(t.settles) > 0 {
 		// The name was no good, so nothing was decided under it: what was settled goes back as from any rollback.
-		t.tagged, t.named = false, false
-		c.gather(c.rollbackOf(t, command.ReasonRefused))
+		c.gather(&command.Rollback{Conn: c.id, Reason: command.ReasonRefused, Settles: t.settles})
 	}
 	c.closeOut(t, committed)
 	c.answerDischarge(t, a.delivery, e)
@@ -140,6 +139,8 @@ func (c *Conn) closeOut(t *tx, committed bool) {
 // answerDischarge gives the result in the words of AMQP, and of the client's product.
 func (c *Conn) answerDischarge(t *tx, d *engine.Delivery, e *command.Effect) {
 	switch {
+	case e.Refusal != nil && t.failing && !t.tagged:
+		d.Dispose(accepted, true) // T6: there is nothing of it that could commit
 	case e.Refusal != nil:
 		err := amqpError(e.Refusal)
 		c.reject(t.coordinator, d, &err)

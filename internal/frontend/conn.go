@@ -74,7 +74,7 @@ type Conn struct {
 	starved []*producer // credit withheld
 	buffers [][]byte
 
-	barriers    map[uint64]*consumer
+	barriers    map[uint64]barrier
 	lastBarrier uint64
 
 	stuckSince time.Time // a write waits for the socket
@@ -97,7 +97,7 @@ func (n *Node) NewConn(opts ConnOptions, now time.Time) *Conn {
 		consumers: make(map[uint32]*consumer),
 		names:     make(map[linkKey]*engine.Link),
 		txs:       make(map[command.TxID]*tx),
-		barriers:  make(map[uint64]*consumer),
+		barriers:  make(map[uint64]barrier),
 	}
 }
 

@@ -1,6 +1,8 @@
 package frontend
 
 import (
+	"slices"
+
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/engine"
@@ -127,13 +129,16 @@ func knownOf(notes amqp.Map) (known command.Known, ok bool) {
 		items = []any{x}
 	}
 	for _, it := range items {
-		n, fine := unsigned(it)
-		if !fine || len(known.Unknown) == command.MaxUnknown {
-			continue
-		}
-		if k := len(known.Unknown); k == 0 || n > known.Unknown[k-1] {
+		if n, fine := unsigned(it); fine {
 			known.Unknown = append(known.Unknown, n)
 		}
+	}
+	slices.Sort(known.Unknown)
+	known.Unknown = slices.Compact(known.Unknown)
+	if len(known.Unknown) > command.MaxUnknown {
+		// What can't be named mustn't be taken for known: then nothing above the last that can.
+		known.Through = min(known.Through, known.Unknown[command.MaxUnknown]-1)
+		known.Unknown = known.Unknown[:command.MaxUnknown]
 	}
 	return known, true
 }

@@ -61,7 +61,7 @@ func (c *Conn) declared(t *tx, d *engine.Delivery) {
 // onNumber answers a declare whose number may have been decided before (wire.md).
 func (c *Conn) onNumber(a *answer, e *command.Effect) {
 	t := a.tx
-	if c.txs[t.id] != t || t.phase != txAsking {
+	if c.txs[t.id] != t {
 		return
 	}
 	var err *amqp.Error
@@ -70,12 +70,18 @@ func (c *Conn) onNumber(a *answer, e *command.Effect) {
 		refusal := amqpError(e.Refusal)
 		err = &refusal
 	case e.Outcome == command.TxOpen:
-		t.phase = txOpen
+		if t.phase == txAsking { // it may have been rolled back meanwhile: its discharge hears that
+			t.phase = txOpen
+		}
 		c.declared(t, a.delivery)
 		if d := t.discharge; d != nil {
 			t.discharge = nil
 			c.discharge(t, d, t.failing)
 		}
+		return
+	case t.phase == txDeciding:
+		err = decided(e) // of the discharge, which came while it was dead, the answer is on its way
+		c.reject(t.coordinator, a.delivery, err)
 		return
 	default:
 		err = decided(e)

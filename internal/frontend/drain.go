@@ -13,6 +13,8 @@ type drain struct {
 	// asked: a fence or a barrier is under way. sure: one has come back since the drain began (or since the allowance was
 	// last raised), so that everything accepted before the drain, anywhere, has been handed out if the allowance sufficed.
 	asked, sure bool
+	// turn tells drains apart: what was asked for one says nothing about what was accepted before the next.
+	turn uint32
 }
 
 // onCredit: a receiver has changed its credit.
@@ -30,9 +32,10 @@ func (c *Conn) onCredit(ev *engine.Event) {
 			c.awaited()
 		}
 		k.drain.on, k.drain.sure = true, false
+		k.drain.turn++
 	} else if k.drain.on {
 		c.due--
-		k.drain = drain{asked: k.drain.asked}
+		k.drain.on, k.drain.sure = false, false
 	}
 	c.ready1(k)
 	c.touch(k)
@@ -82,8 +85,14 @@ func (c *Conn) fence(k *consumer) {
 	k.drain.asked, k.drain.sure = true, false
 	s := &c.scratch.settle
 	*s = command.Settle{Conn: c.id, Link: k.num, Disposition: command.Disposition{Outcome: command.Accepted}}
-	s.Request = c.expect(answer{kind: answerFence, consumer: k, size: k.allows})
+	s.Request = c.expect(answer{kind: answerFence, consumer: k, size: k.allows, drain: k.drain.turn})
 	c.gather(s)
+}
+
+// barrier is one that is under way, and for which turn of the consumer's drains.
+type barrier struct {
+	consumer *consumer
+	turn     uint32
 }
 
 // barrier asks whether this replica has applied all that was committed before now.
@@ -91,21 +100,22 @@ func (c *Conn) barrier(k *consumer) {
 	k.drain.asked = true
 	c.lastBarrier++
 	id := c.lastBarrier
-	c.barriers[id] = k
+	c.barriers[id] = barrier{k, k.drain.turn}
 	done := c.opts.Barrier
 	c.log.Barrier(func(ok bool) { done(id, ok) })
 }
 
 // BarrierDone brings the answer of a barrier that was announced through ConnOptions.Barrier.
 func (c *Conn) BarrierDone(id uint64, ok bool, _ time.Time) {
-	k := c.barriers[id]
+	b, known := c.barriers[id]
 	delete(c.barriers, id)
-	if k == nil || c.phase == phaseOver {
+	if !known || c.phase == phaseOver {
 		return
 	}
+	k := b.consumer
 	k.drain.asked = false
 	if k.drain.on {
-		k.drain.sure = ok
+		k.drain.sure = ok && b.turn == k.drain.turn
 	}
 	c.touch(k)
 }

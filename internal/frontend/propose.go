@@ -75,6 +75,7 @@ type answer struct {
 	used     bool
 	turn     uint32 // tells uses of the slot apart
 	size     int    // bytes of the message, for send
+	drain    uint32 // the drain's turn, for fence
 	session  *session
 	producer *producer
 	consumer *consumer

@@ -275,7 +275,7 @@ func (c *Conn) endConsumer(k *consumer, closed bool) {
 	if k.drain.on {
 		c.due--
 	}
-	k.drain = drain{}
+	k.drain.on = false
 	if closed {
 		k.over = true
 		delete(c.consumers, k.num)

@@ -31,11 +31,17 @@ func (c *Conn) kill(t *tx, reason string) {
 		return
 	}
 	t.reason = reason
-	if len(t.settles) > 0 || !t.record().IsZero() {
-		r := c.rollbackOf(t, reason)
+	r := c.rollbackOf(t, reason)
+	if t.named {
+		// By themselves: what was settled must go back also where the name is no good, and no answer tells of that.
+		r.Settles = nil
 		c.gather(r)
-		*r = command.Rollback{}
+		*r = command.Rollback{Conn: c.id, Reason: reason, Settles: t.settles}
 	}
+	if len(r.Settles) > 0 || !r.Tx.IsZero() {
+		c.gather(r)
+	}
+	*r = command.Rollback{}
 	c.closeOut(t, false)
 	t.phase = txDead
 }

@@ -196,7 +196,7 @@ func (c *Conn) endProducer(p *producer, closed bool) {
 	}
 	p.over = true
 	delete(c.producers, p.num)
-	if closed {
+	if closed || !p.numbered { // only numbers are kept for a link that comes back
 		c.gather(&command.SenderEnd{Conn: c.id, Link: p.num})
 	}
 }

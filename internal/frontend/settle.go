@@ -92,8 +92,11 @@ func (c *Conn) settlePlain(k *consumer, deliveries []*engine.Delivery, state amq
 		case !ok:
 		case o.tx != nil && o.tx.phase != txDead:
 			// A plain outcome for what a live transaction has: the transaction can't keep its word (T14).
-			o.tx.fail(command.ReasonRefused)
-			o.tx.settles[o.place].Settled = o.tx.settles[o.place].Settled || settled
+			// One that is being decided has it as it was.
+			if o.tx.phase != txDeciding {
+				o.tx.fail(command.ReasonRefused)
+				o.tx.settles[o.place].Settled = o.tx.settles[o.place].Settled || settled
+			}
 		case o.proposed:
 			if settled && k.keeps {
 				forget = append(forget, o.h.ref)
@@ -117,6 +120,7 @@ func (c *Conn) settlePlain(k *consumer, deliveries []*engine.Delivery, state amq
 	if len(forget) > 0 {
 		c.gather(&command.Forget{Conn: c.id, Link: k.num, Refs: forget})
 	}
+	c.ready1(k) // it may have had too many unsettled
 	c.touch(k)
 }
 
@@ -129,7 +133,7 @@ func (c *Conn) onSettled(e *command.Effect) {
 	k := a.consumer
 	if a.kind == answerFence {
 		k.drain.asked = false
-		k.drain.sure = k.drain.on && a.size == k.allows
+		k.drain.sure = k.drain.on && a.size == k.allows && a.drain == k.drain.turn
 		k.confirmed = max(k.confirmed, a.size)
 		c.touch(k)
 		return

@@ -217,14 +217,14 @@ func (c *Conn) enlist(t *tx, k *consumer, o *out, disposition command.Dispositio
 		e := &t.settles[o.place]
 		e.Disposition = disposition
 		e.Settled = e.Settled || settled
-	case o.tx == t || t.phase == txDeciding:
+	case o.tx == t:
 		// Too late: the discharge has it as it was.
 	case o.tx != nil:
 		// T14: two live transactions want one delivery.
 		o.tx.fail(command.ReasonRefused)
 		t.fail(command.ReasonRefused)
 		c.terminate(t.coordinator, "a delivery of one transaction was settled in another")
-	case t.phase == txDead:
+	case t.phase == txDead || t.phase == txDeciding: // it can't be of the discharge any more, and its receiver has let go
 		c.giveBack(k, o, settled)
 	case o.proposed:
 		t.fail(command.ReasonDeliveryLost) // it was settled before
