@@ -37,7 +37,7 @@ type subscription struct {
 	// in their place (C11).
 	returned seqHeap
 	// picky are those given back that some link must not get [3.9], ascending.
-	picky []uint64
+	picky []pickyMessage
 	// doomed are those given back before a purge, whose job is under way.
 	doomed   seqHeap
 	purgeGen uint32 // rises with each purge; older given-back ones are doomed
@@ -50,6 +50,15 @@ type subscription struct {
 	inFlight           uint64
 	returning          int // links whose return job is under way: nothing is handed out (C11)
 }
+
+// pickyMessage is a message that waits and that some link must not get: a copy of its
+// delivery's exclusions, so that passing over it looks nothing up.
+type pickyMessage struct {
+	seq  uint64
+	wish exclusions
+}
+
+func (p pickyMessage) compare(seq uint64) int { return compare(p.seq, seq) }
 
 // message is what memory knows of a message; its bytes are on disk alone. No
 // pointers [5.1].

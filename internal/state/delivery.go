@@ -223,14 +223,14 @@ func (m *Machine) putBack(q *queue, di uint32) {
 	d := m.deliveries.at(di)
 	d.gen = q.sub.purgeGen
 	seq := m.messages.at(d.message).seq
-	_, ok := m.excluded[di]
+	wish, ok := m.excluded[di]
 	if ok && len(q.sub.picky) >= maxPicky { // in a dead-letter queue the wish is forgotten
 		delete(m.excluded, di)
 		ok = false
 	}
 	if ok {
-		at, _ := slices.BinarySearch(q.sub.picky, seq)
-		q.sub.picky = slices.Insert(q.sub.picky, at, seq)
+		at, _ := slices.BinarySearchFunc(q.sub.picky, seq, pickyMessage.compare)
+		q.sub.picky = slices.Insert(q.sub.picky, at, pickyMessage{seq, wish})
 	} else {
 		q.sub.returned.push(seq)
 	}
@@ -276,15 +276,17 @@ func (m *Machine) exclude(l *link, di uint32) bool {
 // forgetExclusions clears what the picky messages of q know of a link that ended.
 func (m *Machine) forgetExclusions(q *queue) {
 	keep := q.sub.picky[:0]
-	for _, seq := range q.sub.picky {
-		di := m.messages.at(m.find(q, seq)).delivery
-		if m.isPicky(q, di) {
-			keep = append(keep, seq)
+	for _, p := range q.sub.picky {
+		if prune(q, &p.wish) {
+			m.keepExclusions(m.messages.at(m.find(q, p.seq)).delivery, p.wish)
+		}
+		if p.wish.n > 0 {
+			keep = append(keep, p)
 		} else {
-			q.sub.returned.push(seq)
+			q.sub.returned.push(p.seq)
 		}
 	}
-	m.steps += len(q.sub.picky) / 8 // less than touching a message
+	m.steps += len(q.sub.picky) / passedPerStep // less than touching a message
 	q.sub.picky = keep
 	m.touch(q)
 }

@@ -230,8 +230,11 @@ func (m *Machine) verifyQueue(q *queue) (total int, err error) {
 	for _, seq := range s.returned {
 		places[seq]++
 	}
-	for _, seq := range s.picky {
-		places[seq]++
+	for _, x := range s.picky {
+		places[x.seq]++
+		if e := m.excluded[m.messages.at(m.find(q, x.seq)).delivery]; e != x.wish || e.n == 0 {
+			return 0, fmt.Errorf("message %d excludes %v, its place says %v", x.seq, e, x.wish)
+		}
 	}
 	for _, seq := range s.doomed {
 		places[seq]++

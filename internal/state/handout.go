@@ -81,12 +81,13 @@ func (m *Machine) nextFor(q *queue, l *link) (seq uint64, ok bool, passed int) {
 	if seq, ok = s.returned.top(); !ok && s.cursor < q.next {
 		seq, ok = s.cursor, true
 	}
-	for _, p := range s.picky {
-		if ok && p > seq {
+	for i := range s.picky {
+		p := &s.picky[i]
+		if ok && p.seq > seq {
 			break
 		}
-		if e := m.excluded[m.messages.at(m.find(q, p)).delivery]; !e.has(l.id) {
-			return p, true, passed
+		if !p.wish.has(l.id) {
+			return p.seq, true, passed
 		}
 		passed++
 	}
@@ -152,7 +153,7 @@ func (m *Machine) handTo(q *queue, l *link, seq uint64) {
 	case seq == s.cursor:
 		s.cursor++
 	default:
-		at, found := slices.BinarySearch(s.picky, seq)
+		at, found := slices.BinarySearchFunc(s.picky, seq, pickyMessage.compare)
 		if !found {
 			panic("state: a message is handed out that doesn't wait")
 		}

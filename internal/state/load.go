@@ -361,8 +361,8 @@ func (m *loader) waits(q *queue, di uint32) {
 		s.doomed.push(seq)
 		return
 	}
-	if _, ok := m.excluded[di]; ok {
-		s.picky = append(s.picky, seq) // keys rise
+	if wish, ok := m.excluded[di]; ok {
+		s.picky = append(s.picky, pickyMessage{seq, wish}) // keys rise
 		return
 	}
 	s.returned.push(seq)

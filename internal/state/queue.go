@@ -97,9 +97,9 @@ func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 	q := p.queue
 	s := &q.sub
 	removed := q.waiting()
-	for _, seq := range s.picky {
-		delete(m.excluded, m.messages.at(m.find(q, seq)).delivery)
-		s.returned.push(seq)
+	for _, p := range s.picky {
+		delete(m.excluded, m.messages.at(m.find(q, p.seq)).delivery)
+		s.returned.push(p.seq)
 	}
 	s.picky = nil
 	if len(s.doomed) < len(s.returned) {

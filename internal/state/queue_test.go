@@ -249,6 +249,26 @@ func TestExclusionsOfEndedLinks(t *testing.T) {
 	b.wantDepth("DLQ.q", 1, 0)
 }
 
+// The same where the eight end while the ninth has it.
+func TestExclusionsOfManyEndedLinks(t *testing.T) {
+	b := newBundle(t)
+	p := b.connect(1, "p")
+	here := command.Disposition{Outcome: command.Modified, UndeliverableHere: true}
+	p.receiver(1, "q", 1)
+	p.send("q", "a")
+	for n := uint32(1); n <= maxExcluded; n++ {
+		p.do(1, &command.Settle{Conn: p.id, Link: n, Disposition: here, Refs: b.refs()})
+		p.receiver(n+1, "q", 1)
+	}
+	refs := b.refs()
+	for n := uint32(1); n <= maxExcluded; n++ {
+		p.do(1, &command.LinkEnd{Conn: p.id, Link: n, Closed: true})
+	}
+	p.do(1, &command.Settle{Conn: p.id, Link: maxExcluded + 1, Disposition: here, Refs: refs})
+	b.wantDepth("q", 1, 0)
+	b.wantDepth("DLQ.q", 0, 0)
+}
+
 // A consumer that wants nothing can't make a queue expensive: beyond 1,000 messages that
 // exclude links the next ones are dead letters, and don't come back to it at once.
 func TestManyUndeliverable(t *testing.T) {
