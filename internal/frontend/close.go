@@ -99,6 +99,14 @@ func (c *Conn) Lost(cause command.EndCause, now time.Time) {
 	c.phase = phaseOver
 }
 
+// GiveUp ends a connection that is so broken, by a panic, that Lost has failed too: nothing is known of what was written.
+func (c *Conn) GiveUp() {
+	c.phase, c.ended = phaseOver, true
+	if c.id != 0 {
+		c.log.Propose(command.Append(nil, &command.ConnEnd{Conn: c.id, Cause: command.EndForced}))
+	}
+}
+
 // EndEpoch tells that the node's epoch has ended: Close(amqp:connection:forced) without a ConnEnd, which the end of the
 // epoch has done.
 func (c *Conn) EndEpoch(reason string, now time.Time) {

@@ -135,9 +135,15 @@ func (c *conn) recovered(where string, then func()) {
 
 // abandon puts the end of a connection into the log whose loop has panicked.
 func (c *conn) abandon() {
-	if c.fe != nil {
-		c.fe.Lost(command.EndForced, time.Now())
+	if c.fe == nil {
+		return
 	}
+	defer func() {
+		if recover() != nil {
+			c.fe.GiveUp()
+		}
+	}()
+	c.fe.Lost(command.EndForced, time.Now())
 }
 
 // loop drives the frontend until the connection is over.
@@ -220,7 +226,7 @@ func (c *conn) put(now time.Time) {
 			c.mail.wake() // others first; there will be another turn
 			return
 		}
-		b := c.fe.TakeOutput(c.spare, now)
+		b := c.fe.TakeOutput(c.spare, time.Now()) // now may be long ago for a lease
 		c.spare = nil
 		if len(b) == 0 {
 			return
@@ -324,12 +330,11 @@ func (c *conn) finish() {
 		if len(b) == 0 {
 			break
 		}
-		c.output <- pieces{b: b}
-		w := <-c.written
-		if w.err != nil {
+		// Here, as the writer would give it more time than the peer has; it may also have ended by a panic.
+		if _, err := c.nc.Write(b); err != nil {
 			return
 		}
-		c.spare = w.spare
+		c.spare = b[:0]
 	}
 	c.fe.Flush(time.Now())
 	if half, ok := c.nc.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {

@@ -448,6 +448,24 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A peer that reads nothing doesn't keep a node from stopping.
+func TestStopWithoutAReader(t *testing.T) {
+	n := start(t)
+	ours, theirs := net.Pipe() // takes not one byte that isn't read
+	n.s.admit(theirs)
+	c := &client{t: t, nc: ours, eng: engine.New(engine.Config{})}
+	if err := c.eng.Open(*amqp.NewOpen("c")); err != nil {
+		t.Fatal(err)
+	}
+	c.await(engine.Opened)
+	began := time.Now()
+	n.stop()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Fatalf("it took %v", took)
+	}
+	_ = ours.Close()
+}
+
 // C12: the end of the epoch closes connections; new ones are refused until the next.
 func TestEndOfEpoch(t *testing.T) {
 	n := start(t)
@@ -465,10 +483,12 @@ func TestEndOfEpoch(t *testing.T) {
 type fragile struct {
 	frontend.Log
 	broken atomic.Bool
+	times  int // it panics so often for everything that follows, too
 }
 
 func (f *fragile) Propose(body []byte) bool {
-	if f.broken.Load() && bytes.Contains(body, []byte("poison")) {
+	if f.broken.Load() && (f.times > 0 || bytes.Contains(body, []byte("poison"))) {
+		f.times--
 		panic("poison")
 	}
 	return f.Log.Propose(body)
@@ -497,6 +517,33 @@ func TestPanicIsOneConnections(t *testing.T) {
 	if n.s.Stats().Panics != 1 {
 		t.Fatalf("%+v", n.s.Stats())
 	}
+}
+
+// Neither does it leave its connection in the log where its end can't be made either: what it held is free again.
+func TestPanicAtTheEnd(t *testing.T) {
+	n := start(t)
+	good := n.connect("good")
+	s := good.begin()
+	good.send(good.sender(s, "s", "q"), text("1"))
+	n.s.mu.Lock()
+	f := &fragile{Log: n.s.node.Log(), times: 2}
+	n.s.node = frontend.New(n.s.cfg.Frontend, f)
+	n.s.node.EpochBegun(n.s.epoch)
+	n.s.mu.Unlock()
+	bad := n.connect("bad")
+	bs := bad.begin()
+	bl := bad.sender(bs, "s", "q")
+	bad.receiver(bs, "r", "q", 1)
+	bad.await(engine.Received)
+	f.broken.Store(true)
+	if _, err := bl.Send(engine.Transfer{Tag: []byte{1}, Payload: [][]byte{text("poison")}}); err != nil {
+		t.Fatal(err)
+	}
+	bad.flush()
+	for bad.read() == nil {
+	}
+	good.receiver(s, "r", "q", 1)
+	good.await(engine.Received)
 }
 
 // A client that asks for answers and doesn't read them is held back, and gets all of them once it does.
