@@ -343,6 +343,19 @@ func TestOnFailoverRollback(t *testing.T) {
 	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxCommitted, "")
 }
 
+// 1.6, C2: a number that the client called unknown has an answer after its session's end
+// too, also where nothing was ever decided under it.
+func TestUnknownOutlivesItsSession(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	wantOutcome(t, p.commit(command.Commit{Tx: command.NewTxID(id, 2)}), command.TxCommitted, "")
+	p.do(1, &command.SessionEnd{Conn: p.id, Session: id, Known: command.Known{Through: 2, Unknown: []uint64{1}}})
+	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxRolledBack, command.ReasonSessionEnded)
+	wantOutcome(t, p.outcome(command.NewTxID(id, 2), true), command.TxExpired, "")
+	b.tick(retention)
+	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxExpired, "")
+}
+
 // C2: a rolled-back commit said again changes nothing: the failure of a delivery that
 // stayed with its link is counted once.
 func TestRepeatedRollbackCountsOnce(t *testing.T) {
@@ -381,6 +394,15 @@ func TestAcknowledgingMakesRoom(t *testing.T) {
 	wantOutcome(t, e, command.TxCommitted, "")
 	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxCommitted, "")
 	wantOutcome(t, p.outcome(command.NewTxID(id, 2), true), command.TxExpired, "")
+	// What was said before, and what isn't in order, makes none.
+	for _, k := range []command.Known{{}, {Through: 1}, {Through: 2, Unknown: []uint64{1}}, {Through: 3, Unknown: []uint64{3, 1, 2}}} {
+		for n := range uint64(3) {
+			p.commit(command.Commit{Tx: command.NewTxID(id, 2*maxOutcomes+n), Known: k})
+		}
+		if n := len(b.m.sessions[id].outcomes); n > maxOutcomes {
+			t.Fatalf("%d outcomes", n)
+		}
+	}
 	wantOutcome(t, p.rollback(command.Rollback{Tx: command.NewTxID(id, maxOutcomes+2), Known: command.Known{Through: 100}}),
 		command.TxRolledBack, command.ReasonClient)
 }

@@ -145,6 +145,18 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// 5.2: pieces of two large commands are never joined.
+func TestPiecesOfTwoCommands(t *testing.T) {
+	b := newBundle(t)
+	p := b.connect(1, "p")
+	p.receiver(1, "q", 0)
+	body := command.Append(nil, &command.Send{Conn: p.id, Address: "q", Message: []byte("a")})
+	b.do(1, &command.Part{Command: 1, Data: body[:9]})
+	b.do(1, &command.Part{Command: 2, Offset: 9, Last: true, Data: body[9:]})
+	b.do(1, &command.Part{Command: 1, Offset: 9, Last: true, Data: body[9:]})
+	b.wantDepth("q", 0, 0)
+}
+
 // A transaction of 64 MiB commits in one entry.
 func TestLargeCommit(t *testing.T) {
 	b := newBundle(t)

@@ -183,15 +183,9 @@ func (s *session) full(k *command.Known) bool {
 	if len(s.outcomes) < maxOutcomes {
 		return false
 	}
-	for _, r := range s.outcomes {
-		if r.number > k.Through {
-			return true
-		}
-		if _, kept := slices.BinarySearch(k.Unknown, r.number); !kept {
-			return false
-		}
-	}
-	return true
+	return k.Through < s.through || !slices.ContainsFunc(s.outcomes, func(r outcomeRecord) bool {
+		return r.number <= k.Through && !slices.Contains(k.Unknown, r.number)
+	})
 }
 
 // keepNewest drops what a token has above its 1,000 newest outcomes (C2).

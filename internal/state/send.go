@@ -19,7 +19,8 @@ func (m *Machine) target(inc command.Incarnation, address string, size int) (*qu
 	if q := m.byName[address]; q != nil {
 		return q, nil
 	}
-	return nil, refusal(condNotFound, "there is no queue %.300q", address)
+	// Kept with a number, so ASCII alone: what else is printable depends on the toolchain [4.3].
+	return nil, refusal(condNotFound, "there is no queue %+.300q", address)
 }
 
 // checkSend never refuses the command as such where its refusal has to be kept with

@@ -109,6 +109,17 @@ func TestPlainSendDuringOpenTransaction(t *testing.T) {
 	b.wantDelivered("plain/0", "tx1/0", "tx3/0", "plain too/0")
 }
 
+// 4.3: what is stored doesn't depend on the Unicode tables of a toolchain.
+func TestStoredRefusalsAreASCII(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.do(1, &command.SenderOpen{Conn: p.id, Link: 2, Session: id, Name: "out", Numbered: true},
+		&command.Send{Conn: p.id, Link: 2, Number: 1, Address: "\u1c8a\xff"})
+	if e := b.one(command.EffectSent); e.Refusal == nil || e.Refusal.Description != `there is no queue "\u1c8a\xff"` {
+		t.Fatalf("%+v", e.Refusal)
+	}
+}
+
 func TestPlainSendRefusals(t *testing.T) {
 	b := newBundle(t)
 	p := b.connect(1, "p")
