@@ -10,7 +10,7 @@ import (
 const (
 	reasonLimit         = "redelivery limit"
 	reasonRejected      = "rejected"
-	reasonUndeliverable = "undeliverable here, on every link"
+	reasonUndeliverable = "undeliverable here"
 )
 
 // deadLetter moves a message that nobody holds to its queue's dead-letter queue, with

@@ -458,6 +458,37 @@ func TestReceivedAfterResume(t *testing.T) {
 	b.wantDelivered("a/1+", "b/1+", "d/1+")
 }
 
+// C11: whatever brings messages back (a rollback, a release, a home's loss, the end of a
+// grace), and whatever leaves for the dead letters, the rest comes in the queue's order.
+func TestOrderOverEverything(t *testing.T) {
+	b := newBundle(t)
+	p, id := goClient(b, 1, 1)
+	p.do(1, &command.Withdraw{Conn: p.id, Link: 1})
+	p.send("q", "a", "b", "c", "d", "e", "f")
+	p.allow(1, 4)
+	b.wantDelivered("a/0", "b/0", "c/0", "d/0")
+	refs := b.refs()
+	p.do(1, &command.Rollback{Conn: p.id, Request: 1, Tx: command.NewTxID(id, 1), Settles: accept(1, refs[3], refs[0])},
+		&command.Settle{Conn: p.id, Link: 1, Disposition: command.Disposition{Outcome: command.Rejected}, Refs: refs[1:2]})
+	b.wantDepth("DLQ.q", 1, 0)
+	p.allow(1, 3)
+	b.wantDelivered("a/1+", "d/1+", "e/0")
+	p.settle(1, command.Released, b.refs()[1:]...) // it holds c and a now
+	b.system(&command.NodeDown{Node: 1, Epoch: b.epochs[1]})
+	p, _ = again(b, 2, 1, 2, id)
+	b.wantDelivered("c/0", "a/1+") // in the order in which this link got them
+	p.allow(1, 1)
+	b.wantDelivered("d/1+")
+	p.do(2, &command.ConnEnd{Conn: p.id, Cause: command.EndSilent})
+	other := b.connect(3, "other")
+	other.receiver(1, "q", 1)
+	b.wantDelivered("e/0+")
+	other.settle(1, command.Released, b.refs()...)
+	b.tick(graceLost)
+	other.receiver(2, "q", 9)
+	b.wantDelivered("a/2+", "c/1+", "d/2+", "e/0+", "f/0")
+}
+
 // 3.4: Withdraw returns what was not written and takes the allowance.
 func TestWithdraw(t *testing.T) {
 	b := newBundle(t)
