@@ -48,13 +48,11 @@ type Conn struct {
 	quirks   quirks
 	deadline time.Time // of ConnOpen
 
-	batch []byte // commands gathered for the next record
-	// lastBatch is the last record's size: what the next one will need.
-	lastBatch int
-	scratch   commands
-	answers   answers
-	due       int // answers that the client waits for
-	sending   int // bytes of its sends not applied
+	batch   []byte // commands gathered for the next record, in a buffer of the node's
+	scratch commands
+	answers answers
+	due     int // answers that the client waits for
+	sending int // bytes of its sends not applied
 	// arriving: a frame or a delivery of the client's has come in part.
 	arriving bool
 

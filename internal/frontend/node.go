@@ -38,6 +38,36 @@ type Node struct {
 	log     Log
 	epoch   atomic.Uint64
 	counter atomic.Uint64 // of untagged transactions
+	// buffers are for records while they are gathered, at most maxBuffers.
+	buffers chan []byte
+}
+
+// The buffers that a node keeps: as many as there may be connections at work at a time.
+const (
+	maxBuffers = 64
+	bufferSize = 4 << 10
+	maxBuffer  = 2 * command.MaxPlain // larger ones aren't kept
+)
+
+// buffer is an empty buffer.
+func (n *Node) buffer() []byte {
+	select {
+	case b := <-n.buffers:
+		return b
+	default:
+		return make([]byte, 0, bufferSize)
+	}
+}
+
+// reuse takes a buffer back.
+func (n *Node) reuse(b []byte) {
+	if cap(b) > maxBuffer {
+		return
+	}
+	select {
+	case n.buffers <- b[:0]:
+	default:
+	}
 }
 
 // New makes a node's shared part. It starts nothing.
@@ -54,7 +84,7 @@ func New(cfg Config, log Log) *Node {
 	if cfg.ContainerID == "" {
 		cfg.ContainerID = "oncemq"
 	}
-	return &Node{cfg: cfg, log: log}
+	return &Node{cfg: cfg, log: log, buffers: make(chan []byte, maxBuffers)}
 }
 
 // EpochBegun tells the node's epoch, from which the ids of untagged transactions are made. Connections are made

@@ -25,14 +25,14 @@ func (c *Conn) gather(cmd command.Command) {
 	}
 	start := len(c.batch)
 	if c.batch == nil {
-		c.batch = make([]byte, 0, c.lastBatch+c.lastBatch/4+256)
+		c.batch = c.node.buffer()
 	}
 	c.batch = command.Append(c.batch, cmd)
 	if start == 0 || len(c.batch) <= command.MaxPlain {
 		return
 	}
-	rest := append([]byte(nil), c.batch[start:]...)
-	c.batch = c.batch[:start:start]
+	rest := append(c.node.buffer(), c.batch[start:]...)
+	c.batch = c.batch[:start]
 	c.propose()
 	c.batch = rest
 }
@@ -43,7 +43,13 @@ func (c *Conn) propose() {
 		return
 	}
 	body := c.batch
-	c.batch, c.lastBatch = nil, min(len(c.batch), command.MaxPlain)
+	c.batch = nil
+	if len(body) <= command.MaxPlain {
+		// The buffer has grown with many records and goes on; the log keeps no more than it must.
+		buffer := body
+		body = append(make([]byte, 0, len(buffer)), buffer...)
+		c.node.reuse(buffer)
+	}
 	if !c.log.Propose(body) && !c.ended {
 		c.ended = true // the epoch's end has ended the connection
 		c.force("this node has lost its place in the cluster: connect to another node", 0)
