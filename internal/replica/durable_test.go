@@ -158,6 +158,8 @@ func TestPowerLoss(t *testing.T) {
 						select {
 						case <-stop:
 							return
+						case <-t.Context().Done():
+							return
 						default:
 						}
 						begun.Add(1)
