@@ -293,3 +293,13 @@ type timeoutError struct{}
 
 func (timeoutError) Error() string { return "the wire is cut: timeout" }
 func (timeoutError) Timeout() bool { return true }
+
+// breakAll breaks all connections; nothing keeps new ones from being made.
+func (w *wire) breakAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for conn := range w.conns {
+		conn.Conn.Close()
+		delete(w.conns, conn)
+	}
+}

@@ -507,3 +507,36 @@ func TestFlapping(t *testing.T) {
 func nodeDownNote(epoch command.Epoch) peer.Note {
 	return peer.Note{Kind: peer.NoteNodeDown, Index: uint64(epoch)}
 }
+
+// [5.2] A large command whose stream to the leader breaks again and again arrives once and
+// whole, and so do the records behind it.
+func TestPartsOverBrokenStreams(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	m := c.follower()
+	done := make(chan error, 2)
+	large := body(strings.Repeat("large", 600_000))
+	m.propose(large, func(err error) { done <- err })
+	m.propose(body("behind"), func(err error) { done <- err })
+	breaks := 0
+	for answers := 0; answers < 2; {
+		select {
+		case err := <-done:
+			if answers++; err != nil {
+				t.Errorf("answer %d: %v", answers, err)
+			}
+		case <-time.After(15 * time.Millisecond):
+			if breaks++; breaks < 20 {
+				c.wire.breakAll()
+			}
+		}
+	}
+	if breaks == 0 {
+		t.Skip("done before a stream could be broken")
+	}
+	if n := c.same(); n != 2 {
+		t.Errorf("%d bodies, want 2", n)
+	}
+	if got, _, ended := m.box.counts(); got != 2 || ended != 0 {
+		t.Errorf("%d effects, %d ends of the epoch; want 2 and 0", got, ended)
+	}
+}
