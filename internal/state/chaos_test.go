@@ -366,7 +366,7 @@ func (c *chaos) finishUp() {
 	c.tick(0)
 	c.tick(2*retention + 1)
 	c.tick(2*retention + 1)
-	if c.m.Sessions() != 0 || len(c.m.clients) != 0 || len(c.m.linkByID) != 0 || len(c.m.streams) != 0 || len(c.m.results) != 0 {
+	if c.m.Sessions() != 0 || len(c.m.clients) != 0 || len(c.m.ofUser) != 0 || len(c.m.linkByID) != 0 || len(c.m.streams) != 0 || len(c.m.results) != 0 {
 		c.Fatalf("something is left:\n%s", c.m.dump())
 	}
 	c.up(1)

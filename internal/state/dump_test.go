@@ -62,6 +62,9 @@ func (m *Machine) dumpSessions(p func(string, ...any)) {
 	}
 	slices.Sort(clients)
 	p("%s", strings.Join(clients, "\n"))
+	for _, user := range sortedKeys(m.ofUser) {
+		p("user %s sessions %d", user, m.ofUser[user])
+	}
 	all := make([]*session, 0)
 	for _, s := range m.sessions {
 		all = append(all, s)

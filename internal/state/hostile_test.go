@@ -64,3 +64,34 @@ func TestTablesOfOneClientAreBounded(t *testing.T) {
 		t.Fatalf("%d refused, %d sessions", refused, n)
 	}
 }
+
+// So are the sessions and tokens of one user, other users being none the worse.
+func TestSessionsOfOneUserAreBounded(t *testing.T) {
+	b := newBundle(t)
+	b.single = true
+	b.m.maxOfUser = 5
+	for k := range byte(3) { // processes that crash and leave a session each
+		p := b.connectGo(1, "app", k+1, 1)
+		p.session(command.SessionOpen{Nonce: [16]byte{1}})
+		p.do(1, &command.ConnEnd{Conn: p.id, Cause: command.EndReset})
+	}
+	p := b.connectGo(1, "another", 9, 1)
+	p.do(1, &command.TokenOpen{Conn: p.id, Request: 1})
+	id := p.session(command.SessionOpen{Nonce: [16]byte{1}})
+	p.do(1, &command.TokenOpen{Conn: p.id, Request: 1}, &command.SessionOpen{Conn: p.id, Request: 2, Nonce: [16]byte{2}},
+		&command.SessionOpen{Conn: p.id, Request: 3, Nonce: [16]byte{1}})
+	if e := b.one(command.EffectTokenOpened); e.Refusal == nil || e.Refusal.Condition != condLimit {
+		t.Fatalf("%+v", e)
+	}
+	if e := b.kind(command.EffectSessionOpened); e[0].Refusal == nil || e[1].Refusal != nil {
+		t.Fatalf("%+v", e)
+	}
+	bob := b.connectAs(2, &command.ConnOpen{Principal: "bob", ContainerID: "app", Nonce: [16]byte{1}})
+	bob.session(command.SessionOpen{Nonce: [16]byte{1}})
+	p.do(1, &command.SessionEnd{Conn: p.id, Session: id})
+	p.session(command.SessionOpen{Nonce: [16]byte{2}})
+	b.tick(retention)
+	if n := b.m.Sessions(); n != 2 {
+		t.Fatalf("%d sessions", n)
+	}
+}

@@ -25,6 +25,7 @@ type Machine struct {
 	conns    map[command.ConnID]*conn
 	clients  map[clientKey]*client
 	sessions map[command.SessionID]*session
+	ofUser   map[string]int // how many of sessions, by principal
 	streams  map[uint64]*stream
 	results  map[uint64]*results
 	grace    timers
@@ -51,6 +52,7 @@ type Machine struct {
 	// maxSteps bounds an entry's work [4.2]; leastSteps is what jobs and hand-outs get
 	// behind an entry full of commands.
 	maxSteps, leastSteps int
+	maxOfUser            int              // sessions and tokens of one user
 	steps                int              // done in this entry
 	index                uint64           // of this entry
 	place                int              // of this command in it
@@ -77,6 +79,7 @@ func New(group uint16) *Machine {
 		conns:    make(map[command.ConnID]*conn),
 		clients:  make(map[clientKey]*client),
 		sessions: make(map[command.SessionID]*session),
+		ofUser:   make(map[string]int),
 		streams:  make(map[uint64]*stream),
 		results:  make(map[uint64]*results),
 		grace:    timers{which: 0},
@@ -91,7 +94,7 @@ func New(group uint16) *Machine {
 		moved:    make(map[uint32]origin),
 		excluded: make(map[uint32]exclusions),
 		hash:     xxhash.New(),
-		maxSteps: maxSteps, leastSteps: leastSteps,
+		maxSteps: maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions,
 	}
 	return m
 }

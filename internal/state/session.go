@@ -57,6 +57,8 @@ func (m *Machine) checkSessionOpen(c *command.SessionOpen, p *plan) verdict {
 		p.session = s
 	} else if len(p.conn.sessions) >= maxSessions {
 		return p.refuse(refusal(condLimit, "%d sessions are open on this connection; end some", maxSessions))
+	} else if no := m.sessionAllowed(p.conn); no != nil {
+		return p.refuse(no)
 	} else if m.place > lastPlace || !m.founded {
 		return p.refuse(refusal(condLimit, "no session can be opened in this entry; try again"))
 	}
@@ -86,6 +88,7 @@ func (m *Machine) changeSessionOpen(c *command.SessionOpen, p *plan) {
 func (m *Machine) addSession(s *session) {
 	s.links, s.streams, s.results = make(map[string]*link), make(map[string]*stream), make(map[string]*results)
 	m.sessions[s.id] = s
+	m.ofUser[s.principal]++
 	if s.client != nil {
 		if s.client.sessions == nil {
 			s.client.sessions = make(map[clientNonce]*session)
@@ -235,6 +238,9 @@ func (m *Machine) forgetSession(s *session) {
 	m.markSession(s)
 	m.markProgress(s)
 	delete(m.sessions, s.id)
+	if m.ofUser[s.principal]--; m.ofUser[s.principal] == 0 {
+		delete(m.ofUser, s.principal)
+	}
 	if cl := s.client; cl != nil {
 		delete(cl.sessions, clientNonce{s.process, s.open})
 		m.releaseClient(cl)
@@ -262,6 +268,9 @@ func (m *Machine) runTimers() {
 }
 
 func (m *Machine) checkTokenOpen(p *plan) verdict {
+	if no := m.sessionAllowed(p.conn); no != nil {
+		return p.refuse(no)
+	}
 	if m.place > lastPlace || !m.founded {
 		return p.refuse(refusal(condLimit, "no token can be opened in this entry; try again"))
 	}
@@ -280,5 +289,18 @@ func (m *Machine) changeTokenOpen(c *command.TokenOpen, p *plan) {
 	e.Tx = command.NewTxID(s.id, 0)
 }
 
-// maxSessions bounds the sessions open on one connection.
-const maxSessions = 2048
+// Bounds: sessions open on one connection, and sessions and tokens of one user, lost and
+// ended ones that are kept for a day included.
+const (
+	maxSessions     = 2048
+	maxUserSessions = 1_000_000
+)
+
+// sessionAllowed says that the connection's user may have one more session or token, or
+// why not.
+func (m *Machine) sessionAllowed(c *conn) *command.Refusal {
+	if m.ofUser[c.client.key.principal] < m.maxOfUser {
+		return nil
+	}
+	return refusal(condLimit, "this user has %d sessions and tokens; those of lost clients go a day after their loss", m.maxOfUser)
+}
