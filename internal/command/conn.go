@@ -58,7 +58,7 @@ const (
 	// EndSilent: idle time-out. Grace 60 s; counts rise.
 	EndSilent
 	// EndForced: the home gave the connection up for reasons of its own. Grace 60 s;
-	// counts of written deliveries rise.
+	// counts of written deliveries rise, and the redelivery limit counts none (C13).
 	EndForced
 )
 

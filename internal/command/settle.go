@@ -3,7 +3,8 @@ package command
 // Disposed is an AMQP outcome of a delivery (AMQP 3.4) as it travels in commands.
 type Disposed uint8
 
-// The outcomes.
+// The outcomes. Released clears first-acquirer, since the message was on a wire, and
+// leaves the delivery-count (C8).
 const (
 	Accepted Disposed = 1 + iota
 	Rejected
