@@ -94,7 +94,7 @@ func (d *Delivery) Abort() (withdrawn bool) {
 		if d.listed {
 			d.Link.unlist(d)
 		}
-		d.Link.session.conn.waiting -= d.out.left
+		d.Link.session.hold(-d.out.left)
 		d.out.left, d.out.pieces = 0, nil
 		d.Link.session.wake()
 	case stageIncoming, stageAborting, stageSent, stageDropped:
@@ -104,9 +104,8 @@ func (d *Delivery) Abort() (withdrawn bool) {
 
 // drop ends an outgoing delivery that is not sent.
 func (d *Delivery) drop() {
-	c := d.Link.session.conn
-	c.waiting -= d.out.left
-	c.recycle(d.out)
+	d.Link.session.hold(-d.out.left)
+	d.Link.session.conn.recycle(d.out)
 	d.out = nil
 	d.stage = stageDropped
 }

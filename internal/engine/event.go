@@ -42,6 +42,8 @@ const (
 	Drained
 	// SenderFlow: the sender sent a Flow for the receiver Link that is no Drained; Available is what it says to have.
 	SenderFlow
+	// WindowOpened: the peer takes more transfers on Session than before, and it had taken few; Session.Window says how many.
+	WindowOpened
 )
 
 // Event is something that the peer did. Which fields hold says Kind; the others are zero.

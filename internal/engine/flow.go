@@ -2,6 +2,9 @@ package engine
 
 import "github.com/oncemq/oncemq/internal/amqp"
 
+// lowWindow is where a window begins to be worth the event WindowOpened.
+const lowWindow = 1024
+
 // maxCredit bounds what we grant, so that RFC 1982 comparisons of delivery-counts hold.
 const maxCredit = 1<<31 - 1
 
@@ -79,7 +82,11 @@ func (s *Session) peerFlow(p *amqp.Flow) {
 		s.fail(amqp.ErrCondInvalidField, "next-incoming-id is above what was sent")
 		return
 	}
+	before := s.Window()
 	s.peerWindow = p.IncomingWindow - min(p.IncomingWindow, inFlight)
+	if before < lowWindow && s.Window() > before {
+		s.conn.emit(WindowOpened).Session = s
+	}
 	s.nextIncomingID = p.NextOutgoingID
 	if !p.Handle.Set {
 		if p.Echo && s.ready() {

@@ -37,6 +37,15 @@ func (c *Conn) HasOutput() bool {
 // Backlog is how many bytes wait: frames made and not taken, and the payload of deliveries that are not frames yet.
 func (c *Conn) Backlog() int { return len(c.out) + c.waiting }
 
+// Pressing is the part of Backlog that may be written now: without what waits for windows and credit of the peer's.
+func (c *Conn) Pressing() int {
+	n := len(c.out)
+	for _, s := range c.sendable {
+		n += s.held
+	}
+	return n
+}
+
 // Taken is how many bytes TakeOutput has handed over in all; Delivery.End is a position in the same count.
 func (c *Conn) Taken() uint64 { return c.taken }
 

@@ -68,11 +68,17 @@ func (l *Link) Send(t Transfer) (*Delivery, error) {
 		return nil, ErrTooLarge
 	}
 	d.out = o
-	s.conn.waiting += o.left
+	s.hold(o.left)
 	l.waiting++
 	s.queue.push(d)
 	s.wake()
 	return d, nil
+}
+
+// hold counts payload bytes that come to wait, or wait no more.
+func (s *Session) hold(n int) {
+	s.held += n
+	s.conn.waiting += n
 }
 
 func (l *Link) maySend(t *Transfer) error {
@@ -173,9 +179,9 @@ func (s *Session) sendFrame(d *Delivery) {
 	t.Aborted = d.stage == stageAborting
 	s.peerWindow--
 	s.nextOutgoingID++
-	c.waiting -= o.left
+	s.hold(-o.left)
 	c.out = o.appendTo(c.out, s.channel, t, c.maxOut)
-	c.waiting += o.left
+	s.hold(o.left)
 	d.end = c.position()
 	if o.left > 0 {
 		return

@@ -34,6 +34,7 @@ type Session struct {
 	anyDelivery    bool
 	sent, received map[uint32]*Delivery // unsettled, by delivery-id
 	queue          queue
+	held           int  // payload bytes of deliveries that wait or are sent in part
 	inSendable     bool // stands in conn.sendable
 }
 
@@ -51,6 +52,9 @@ func (s *Session) Local() bool { return s.local }
 
 // Channel is our channel number.
 func (s *Session) Channel() uint16 { return s.channel }
+
+// Window is how many transfers the peer takes now, beyond one for each delivery that waits.
+func (s *Session) Window() uint32 { return s.peerWindow - min(s.peerWindow, uint32(s.queue.len())) }
 
 // Active says that Begin went both ways and End neither.
 func (s *Session) Active() bool {

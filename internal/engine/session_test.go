@@ -285,3 +285,37 @@ func TestBacklogHoldsInput(t *testing.T) {
 		t.Fatalf("%d echoes", echoes)
 	}
 }
+
+// [3.4]: the user learns how many transfers a peer takes, and when it takes more; what waits for a window doesn't press.
+func TestWindowTold(t *testing.T) {
+	p, l := attached(t, Config{Server: true}, amqp.RoleReceiver)
+	s := l.Session()
+	zero := amqp.Some(uint32(0))
+	p.send(0, &amqp.Flow{NextIncomingID: zero, IncomingWindow: 2, Handle: zero, DeliveryCount: zero, LinkCredit: amqp.Some(uint32(9))})
+	p.event(Credit)
+	mustSend(t, l, "a", "m")
+	if w := s.Window(); w != 1 {
+		t.Fatalf("window %d with one that waits", w)
+	}
+	mustSend(t, l, "b", "mm")
+	mustSend(t, l, "c", "mmm")
+	if n := p.c.Pressing(); n != 6 {
+		t.Fatalf("%d bytes press", n)
+	}
+	p.frames()
+	if s.Window() != 0 || p.c.Pressing() != 0 || p.c.Backlog() != 3 {
+		t.Fatalf("window %d, pressing %d of %d", s.Window(), p.c.Pressing(), p.c.Backlog())
+	}
+	p.send(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(2)), IncomingWindow: 3})
+	if ev := p.event(WindowOpened); ev.Session != s || s.Window() != 2 {
+		t.Fatalf("window %d", s.Window())
+	}
+	p.frames()
+	p.send(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(3)), IncomingWindow: 2}) // no more than there is
+	if ev, ok := p.c.Next(); ok {
+		t.Fatalf("event %v", ev.Kind)
+	}
+	if p.c.Backlog() != 0 || s.held != 0 {
+		t.Fatalf("%d bytes held", s.held)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/engine"
 )
 
 // The allowance policy [3.4].
@@ -45,19 +46,36 @@ func (c *Conn) holding() bool {
 	return !c.stuckSince.IsZero() && c.now.Sub(c.stuckSince) > stuckTime || c.log.Lag() > stuckTime
 }
 
+// onWindow: a session takes more transfers.
+func (c *Conn) onWindow(s *engine.Session) {
+	for _, k := range c.consumers {
+		if k.s.eng == s {
+			c.ready1(k)
+			c.touch(k)
+		}
+	}
+}
+
+// takes is how many deliveries the client takes on the link now, as far as its credit and its session's window say.
+func (k *consumer) takes() int { return int(min(k.link.Credit(), k.link.Session().Window())) }
+
+// room is how many more unsettled deliveries the link may have.
+func (k *consumer) room() int {
+	return maxUnsettled - k.link.Unsettled() - len(k.sending) - k.queue.len()
+}
+
 // wants is how many messages and bytes the link's allowance may be.
 func (k *consumer) wants() (messages, bytes int) {
-	messages = int(min(k.link.Credit(), maxAllowed)) - k.queue.len()
-	messages = min(messages, maxUnsettled-k.link.Unsettled()-len(k.sending)-k.queue.len())
+	messages = min(min(k.takes(), maxAllowed)-k.queue.len(), k.room())
 	bytes = maxUnwritten - k.queueBytes - k.sendingBytes
 	return max(0, messages), max(0, bytes)
 }
 
-// noteSurplus notes since when the state may hand out, or has handed out, more than the link has credit for.
+// noteSurplus notes since when the state may hand out, or has handed out, more than the client takes.
 func (c *Conn) noteSurplus(k *consumer) {
 	messages, _ := k.wants()
 	switch {
-	case k.allowed <= messages && k.queue.len() <= int(k.link.Credit()):
+	case k.allowed <= messages && k.queue.len() <= k.takes():
 		k.surplus = time.Time{}
 	case k.surplus.IsZero():
 		k.surplus = c.now
@@ -150,6 +168,7 @@ func (c *Conn) audit() (next time.Time) {
 		if k.allowed == 0 || k.drain.on {
 			c.touch(k)
 		}
+		c.ready1(k)
 	}
 	return next
 }

@@ -161,6 +161,8 @@ func (c *Conn) event(ev *engine.Event) {
 		c.onDisposed(ev)
 	case engine.Credit:
 		c.onCredit(ev)
+	case engine.WindowOpened:
+		c.onWindow(ev.Session)
 	case engine.Drained, engine.SenderFlow:
 		// We never drain, and what senders have available changes nothing.
 	}

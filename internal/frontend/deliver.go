@@ -79,10 +79,10 @@ func (c *Conn) pump() {
 	if c.phase != phaseOpen {
 		return
 	}
-	for len(c.ready) > 0 && c.eng.Backlog() < outputRoom {
+	for len(c.ready) > 0 && c.eng.Pressing() < outputRoom {
 		c.turn %= len(c.ready)
 		k := c.ready[c.turn]
-		if !k.detached && k.queue.len() > 0 && k.link.Credit() > 0 && c.give(k) {
+		if !k.detached && k.queue.len() > 0 && k.link.Credit() > 0 && k.link.Session().Window() > 0 && c.give(k) {
 			c.turn++
 			continue
 		}

@@ -53,7 +53,7 @@ func (c *Conn) drained(k *consumer) {
 		c.endDrain(k)
 	case k.queue.len() > 0 || k.drain.asked || k.withdrawing:
 		// What waits goes first; the pump touches the consumer again.
-	case k.allowed == 0 && c.full(k):
+	case k.allowed == 0 && k.full():
 		c.endDrain(k) // it can't take more
 	case k.allowed == 0 || k.allowedBytes == 0:
 		// The allowance is used up, or there never was one: allow raises it, with a fence, as soon as it may.
@@ -67,10 +67,9 @@ func (c *Conn) drained(k *consumer) {
 	}
 }
 
-// full says that the link has as many unsettled deliveries as it may.
-func (c *Conn) full(k *consumer) bool {
-	messages, _ := k.wants()
-	return messages == 0
+// full says that the link has as many deliveries as it may have, or has credit for.
+func (k *consumer) full() bool {
+	return k.room() <= 0 || int(k.link.Credit()) <= k.queue.len()
 }
 
 func (c *Conn) endDrain(k *consumer) {

@@ -185,6 +185,7 @@ type pair struct {
 	down   []byte // to the client, not consumed
 	cut    bool   // the socket is gone
 	stuck  bool   // the socket takes nothing from the node
+	deaf   bool   // the client looks at nothing that the node has written
 	events []engine.Event
 	wrote  int
 	shadow []byte // all that the node has written
@@ -235,6 +236,9 @@ func (p *pair) move() (moved bool) {
 		moved = moved || len(out) > 0
 	}
 	p.fe.Flush(p.r.now)
+	if p.deaf {
+		return moved
+	}
 	n, _ = p.cl.Input(p.down, p.r.now)
 	for ev, ok := p.cl.Next(); ok; ev, ok = p.cl.Next() {
 		if ev.Delivery != nil {
