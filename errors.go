@@ -99,6 +99,9 @@ func (e *SendError) Is(target error) bool { return target == ErrOutcomeUnknown }
 
 // public is an error of the core's as the application sees it.
 func public(err error) error {
+	if err == nil {
+		return nil // what follows allocates
+	}
 	var known *Error
 	var no *amqp.Error
 	if errors.As(err, &no) && !errors.As(err, &known) {

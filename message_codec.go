@@ -76,6 +76,11 @@ func (m *Message) appendBody(b []byte) ([]byte, error) {
 
 // properties are those of AMQP 3.2.4, nil if there are none.
 func (m *Message) properties() (*amqp.Properties, error) {
+	if m.ID == nil && m.CorrelationID == nil && m.UserID == nil && m.To == "" && m.Subject == "" && m.ReplyTo == "" &&
+		m.ContentType == "" && m.ContentEncoding == "" && m.GroupID == "" && m.GroupSequence == 0 && m.ReplyToGroupID == "" &&
+		m.ExpiresAt.IsZero() && m.CreatedAt.IsZero() {
+		return nil, nil
+	}
 	p := amqp.Properties{
 		UserID: m.UserID, To: m.To, Subject: m.Subject, ReplyTo: m.ReplyTo,
 		ContentType: amqp.Symbol(m.ContentType), ContentEncoding: amqp.Symbol(m.ContentEncoding),
@@ -106,11 +111,6 @@ func (m *Message) properties() (*amqp.Properties, error) {
 	}
 	if m.GroupID != "" || m.GroupSequence != 0 {
 		p.GroupSequence = amqp.Some(m.GroupSequence)
-	}
-	if p.MessageID == nil && p.CorrelationID == nil && p.UserID == nil && p.To == "" && p.Subject == "" && p.ReplyTo == "" &&
-		p.ContentType == "" && p.ContentEncoding == "" && p.GroupID == "" && p.ReplyToGroupID == "" &&
-		!p.AbsoluteExpiryTime.Set && !p.CreationTime.Set && !p.GroupSequence.Set {
-		return nil, nil
 	}
 	return &p, nil
 }

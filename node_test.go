@@ -222,6 +222,13 @@ func (x *nodeConn) received(d *engine.Delivery) {
 		x.control(d)
 		return
 	}
+	if remote.Target.Address.V == "discard" {
+		d.Dispose(&amqp.Accepted{}, false)
+		if d.Link.Credit() < 500 {
+			_ = d.Link.SetCredit(1000, false)
+		}
+		return
+	}
 	payload := append([]byte(nil), d.Payload...)
 	store := func() { x.n.queues[remote.Target.Address.V] = append(x.n.queues[remote.Target.Address.V], payload) }
 	if st, ok := d.State.(*amqp.TransactionalState); ok {

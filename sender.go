@@ -183,6 +183,11 @@ func (r *Receipt) finished() {
 // Wait waits for the outcome: nil when durable on a quorum, *Error where refused, a *SendError when ctx ends or the session expired
 // first. It may be called again, from any goroutine.
 func (r *Receipt) Wait(ctx context.Context) error {
+	select {
+	case <-r.Done(): // no timer where none is needed
+		return r.outcome()
+	default:
+	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	return r.wait(ctx, false)
