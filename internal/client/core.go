@@ -37,6 +37,7 @@ type Core struct {
 	due              bool
 	dueSince, lastIn time.Time
 	bulk             bool // more waited when output was taken last
+	slept            bool // a Tick came too late, and nothing came since
 	engineTick       time.Time
 
 	sessions  []*Session

@@ -13,7 +13,7 @@ func (c *Core) Input(serial uint32, b []byte, now time.Time) (consumed int, want
 		return len(b), false
 	}
 	if len(b) > 0 {
-		c.lastIn = now
+		c.lastIn, c.slept = now, false
 	}
 	if c.sasl != nil {
 		n, err := c.sasl.Input(b)

@@ -48,7 +48,7 @@ func (c *Core) Dialed(serial uint32, err error, now time.Time) {
 	c.sasl = engine.NewSASLClient(engine.SASLClientConfig{Hostname: c.cfg.Hostname, User: c.cfg.User, Password: c.cfg.Password})
 	c.saslSays = true
 	c.conn = engine.New(engine.Config{IdleTimeout: c.cfg.IdleTimeout, ChannelMax: 1023, HandleMax: 1023})
-	c.due, c.dueSince, c.lastIn, c.bulk, c.progress = true, now, now, false, false
+	c.due, c.dueSince, c.lastIn, c.bulk, c.slept, c.progress = true, now, now, false, false, false
 	c.engineTick = time.Time{}
 }
 
@@ -162,6 +162,19 @@ func (c *Core) silentAt() time.Time {
 	return since.Add(c.cfg.Silence)
 }
 
+// oversleep is how late a Tick may come and still prove that it was the node that was silent, and how long the node's bytes then have to be read.
+const oversleep = 500 * time.Millisecond
+
+// overslept: it was this process that stood still, and what the node said meanwhile perhaps waits in the socket. It is believed once per connection
+// and sign of life.
+func (c *Core) overslept(now time.Time) bool {
+	if c.slept || now.Sub(c.silentAt()) < oversleep {
+		return false
+	}
+	c.slept, c.dueSince = true, now.Add(oversleep-c.cfg.Silence)
+	return true
+}
+
 // Tick does what is due at now: the next dial, heartbeats, and the move away from a silent node (C4).
 func (c *Core) Tick(now time.Time) {
 	switch c.phase {
@@ -171,7 +184,7 @@ func (c *Core) Tick(now time.Time) {
 		}
 	case phaseOpening, phaseOpen:
 		c.due = c.answerDue()
-		if c.due && !now.Before(c.silentAt()) {
+		if c.due && !now.Before(c.silentAt()) && !c.overslept(now) {
 			c.broken(fmt.Errorf("connection to %s: %w", c.addrs[c.at], ErrSilent), now)
 			return
 		}

@@ -362,3 +362,29 @@ func TestSessionLimit(t *testing.T) {
 	r.run()
 	r.must(x.Err())
 }
+
+// A process that stood still for longer than the silence rule finds its Tick before the node's bytes: they are read first. One look later silence is
+// silence.
+func TestNoTakeOverAfterOversleeping(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		r := newRig(t)
+		s := r.session(false)
+		out := r.sender(s, "q")
+		x := out.Send(data("1"))
+		r.silent = true
+		r.run()
+		r.now = r.now.Add(10 * time.Second)
+		r.core.Tick(r.now)
+		if r.core.Addr() == "" {
+			t.Fatal("left although it was the client that slept")
+		}
+		r.silent = !answered
+		r.now = r.now.Add(400 * time.Millisecond)
+		r.run()
+		r.now = r.now.Add(200 * time.Millisecond)
+		r.core.Tick(r.now)
+		if left := r.core.Addr() == ""; left == answered || x.Done() != answered {
+			t.Errorf("answered %v: left %v, done %v", answered, left, x.Done())
+		}
+	}
+}
