@@ -183,7 +183,7 @@ func (s *State) readError(err error) error {
 // Flush writes the memtable out and returns when it is on disk: DurableIndex has then reached the AppliedIndex of the call.
 func (s *State) Flush() error {
 	if err := s.db.Flush(); err != nil {
-		return fmt.Errorf("%w: flushing the state in %s: %v; the node has to stop", ErrDisk, s.path, err)
+		return fmt.Errorf("%w: flushing the state in %s: %w; the node has to stop", ErrDisk, s.path, err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 		Comparer:           pebble.DefaultComparer,
 		Logger:             log,
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { log.fatal(fmt.Errorf("%w: %v", ErrDisk, err)) },
+			BackgroundError: func(err error) { log.fatal(fmt.Errorf("%w: %w", ErrDisk, err)) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				log.fatal(fmt.Errorf("%w: %v", ErrCorrupt, info))
 			},

@@ -39,7 +39,7 @@ func (d *Dir) Voters() ([]uint64, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err != nil {
-		return nil, fmt.Errorf("%w: reading %s: %v", ErrCorrupt, path, err)
+		return nil, fmt.Errorf("%w: reading %s: %w", ErrCorrupt, path, err)
 	}
 	voters, ok := decodeVoters(b)
 	if !ok {
