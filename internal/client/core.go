@@ -26,8 +26,7 @@ type Core struct {
 	// failures counts dials and connections in a row that brought nothing, takeovers the silent ones: both make the client wait.
 	failures, takeovers int
 	openedAt            time.Time
-	progress            bool // this connection brought an answer
-	brief               int  // connections in a row that lasted less than a second, answers or not
+	progress            bool // this connection brought an answer: whatever ends it but the node's own refusal, the next dial is the first of its round
 
 	sasl     *engine.SASLClient // nil once it is done
 	saslSays bool               // it may have output

@@ -105,6 +105,9 @@ func (c *Core) closed(e *engine.Error, now time.Time) {
 			c.fail(&e.AMQP)
 			return
 		}
+		if e.AMQP.Condition != amqp.ErrCondConnectionForced {
+			c.progress = false // another node may answer alike: back off
+		}
 	}
 	c.broken(err, now)
 }

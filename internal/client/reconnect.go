@@ -85,13 +85,6 @@ func (c *Core) broken(err error, now time.Time) {
 	if c.progress {
 		c.takeovers = 0
 	}
-	switch {
-	case was != phaseOpen:
-	case now.Sub(c.openedAt) < time.Second:
-		c.brief++
-	default:
-		c.brief = 0
-	}
 	if errors.Is(err, ErrSilent) {
 		c.takeovers++
 	}
@@ -112,10 +105,9 @@ func (c *Core) broken(err error, now time.Time) {
 	c.retry(c.delay(), now)
 }
 
-// delay is how long to wait before the next dial: nothing until every address was tried, nothing after the first two silent nodes, and nothing
-// after the first connections that are lost within a second although they brought answers.
+// delay is how long to wait before the next dial: nothing until every address was tried, and nothing after the first two silent nodes.
 func (c *Core) delay() time.Duration {
-	rounds := max(c.failures/len(c.addrs), c.takeovers-1, c.brief/len(c.addrs)-2)
+	rounds := max(c.failures/len(c.addrs), c.takeovers-1)
 	if rounds <= 0 {
 		return 0
 	}

@@ -319,31 +319,61 @@ func TestGivenUpSessionsDontPileUp(t *testing.T) {
 	}
 }
 
-// Nodes that take the work each time and then end the connection at once are not called at full speed.
-func TestBriefConnectionsBackOff(t *testing.T) {
-	r := newRig(t)
-	s := r.session(false)
-	out := r.sender(s, "q")
-	conns := r.conns
-	end := r.now.Add(20 * time.Second)
-	for r.now.Before(end) {
-		x := out.Send(data("1"))
-		r.run()
-		if x.Done() {
+// A connection that answered anything, be it a session's resumption, starts the back-off and its round anew, however soon it is lost: kills in a row
+// cost no waiting.
+func TestAnswerResetsBackoff(t *testing.T) {
+	for _, work := range []bool{true, false} {
+		r := newRig(t)
+		s := r.session(false)
+		out := r.sender(s, "q")
+		for range 50 {
+			if work {
+				x := out.Send(data("1"))
+				r.run()
+				r.must(x.Err())
+			}
+			r.events = nil
+			r.refuse = 2 // of three addresses
 			r.cut()
+			r.run()
+			attempt := 0
+			for _, ev := range r.events {
+				if ev.Kind == Reconnecting {
+					if attempt++; ev.Attempt != attempt || ev.Delay != 0 {
+						t.Fatalf("dial %d after a connection that worked: attempt %d, delay %v", attempt, ev.Attempt, ev.Delay)
+					}
+				}
+			}
+			if attempt != 3 || r.core.Addr() == "" {
+				t.Fatalf("%d dials", attempt)
+			}
 		}
-		r.advance(20 * time.Millisecond)
 	}
-	if n := r.conns - conns; n < 9 || n > 40 {
-		t.Errorf("%d connections in 20 s", n)
-	}
-	r.advance(10 * time.Second)
-	r.cut()
-	conns = r.conns
-	r.move()
-	r.move()
-	if r.conns == conns {
-		t.Error("after a connection of 10 s it waits")
+}
+
+// Nodes that resume the session and end it each time are not called at full speed.
+func TestEndedSessionsBackOff(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		r := newRig(t)
+		r.session(false)
+		conns := r.conns
+		end := r.now.Add(20 * time.Second)
+		for r.now.Before(end) {
+			if r.conn != nil && r.core.Addr() != "" {
+				if closed {
+					_ = r.conn.e.Close(&amqp.Error{Condition: amqp.ErrCondInternalError, Description: "no"})
+				} else {
+					r.conn.e.Sessions(func(es *engine.Session) {
+						_ = es.End(&amqp.Error{Condition: amqp.ErrCondInternalError, Description: "no"})
+					})
+				}
+				r.run()
+			}
+			r.advance(20 * time.Millisecond)
+		}
+		if n := r.conns - conns; n < 8 || n > 60 {
+			t.Errorf("closed %v: %d connections in 20 s", closed, n)
+		}
 	}
 }
 

@@ -125,6 +125,7 @@ func (s *Session) begun(b *amqp.Begin) {
 		s.known.through = s.number
 	}
 	s.up, s.refusals = true, 0
+	s.core.progress = true
 	s.core.finish(&s.Opening, nil)
 	if s.reopening != nil {
 		s.core.finish(s.reopening, nil)
@@ -159,6 +160,7 @@ func (s *Session) ended(e *engine.Error, now time.Time) {
 		err = &e.AMQP
 	}
 	if wasUp {
+		s.core.progress = false // what it answered before is no reason to run into the same End at full speed
 		s.core.broken(fmt.Errorf("session ended: %w", err), now)
 		return
 	}
