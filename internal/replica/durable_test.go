@@ -69,6 +69,7 @@ func (g *gates) options(o *Options) {
 // C14: nothing is answered before a majority has it on disk, whichever of the disks are held
 // back; and then it is.
 func TestNothingIsAnsweredBeforeAMajoritySynced(t *testing.T) {
+	t.Parallel() // mostly waiting
 	g := &gates{shut: map[command.NodeID]chan struct{}{}}
 	c := newCluster(t, 3, g.options)
 	t.Cleanup(g.openAll) // before the nodes are closed
@@ -110,6 +111,7 @@ func TestNothingIsAnsweredBeforeAMajoritySynced(t *testing.T) {
 // C14: a vote counts once it is on disk: a candidate whose only other voter can't write
 // isn't elected.
 func TestVoteWaitsForTheDisk(t *testing.T) {
+	t.Parallel() // mostly waiting
 	g := &gates{shut: map[command.NodeID]chan struct{}{}}
 	c := newCluster(t, 3, g.options)
 	t.Cleanup(g.openAll) // before the nodes are closed
@@ -135,6 +137,7 @@ func TestVoteWaitsForTheDisk(t *testing.T) {
 // C14: all nodes lose power at once, in the middle of the work: what was answered is there
 // afterwards, once.
 func TestPowerLoss(t *testing.T) {
+	t.Parallel() // mostly waiting
 	disks := map[command.NodeID]store.FS{}
 	for id := command.NodeID(1); id <= 3; id++ {
 		disks[id] = store.NewMemFS()

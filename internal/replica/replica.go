@@ -17,6 +17,9 @@ import (
 	"github.com/oncemq/oncemq/internal/store"
 )
 
+// complainEvery is how often the same fault is logged.
+const complainEvery = 10 * time.Second
+
 // Replica is one node's replica. All exported methods are safe for concurrent use.
 type Replica struct {
 	opts   Options
@@ -42,6 +45,7 @@ type Replica struct {
 	requests *requests
 	lazy     lazySends     // of the raft goroutine
 	shownAt  time.Duration // of the raft goroutine
+	wantedAt time.Duration // of the raft goroutine: when snapshotWanted complained last
 
 	everyone atomic.Uint64          // what every node has on disk, as far as told
 	shown    atomic.Pointer[Status] // of the last step
@@ -225,6 +229,11 @@ func (r *Replica) build(stamp peer.Stamp) error {
 // snapshotWanted says that the log lacks what a peer needs. It is kept for the slowest peer,
 // so this is a fault.
 func (r *Replica) snapshotWanted() {
+	now := r.monotonic()
+	if r.wantedAt != 0 && now < r.wantedAt+complainEvery {
+		return // raft asks again with every heartbeat
+	}
+	r.wantedAt = now
 	r.logger.Error("a peer needs entries that the log has no more; snapshots don't exist yet: stop it, and replace its directory by a copy of another stopped node's state")
 }
 

@@ -10,6 +10,7 @@ import (
 // A disk that needs longer for a sync than the pause between two campaigns must not keep the
 // nodes from electing: a candidate waits for its votes.
 func TestElectionOnSlowDisks(t *testing.T) {
+	t.Parallel() // mostly waiting
 	const slow = 150 * time.Millisecond
 	c := newCluster(t, 3, func(o *Options) {
 		o.testFault = func() error {
@@ -29,6 +30,7 @@ func TestElectionOnSlowDisks(t *testing.T) {
 // A leader whose disk hangs hands over to those whose disks work; it comes back when its own
 // does.
 func TestHungDiskOfTheLeader(t *testing.T) {
+	t.Parallel()           // mostly waiting
 	var hung atomic.Uint64 // the node
 	heal := make(chan struct{})
 	c := newCluster(t, 3, func(o *Options) {
