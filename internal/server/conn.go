@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -43,6 +44,9 @@ type conn struct {
 	readOver bool      // the reader has ended, or is told to
 	greeted  bool
 	now      direct
+
+	lingering sync.Mutex // guards limit and the deadlines of writes
+	limit     time.Time  // of a connection that is over
 }
 
 // chunk is what the reader has: all bytes that are not consumed, or its end.
@@ -315,8 +319,7 @@ func (c *conn) judge(now time.Time) {
 
 // finish writes the last bytes, says that no more come, and lets the peer read them.
 func (c *conn) finish() {
-	limit := time.Now().Add(lingerTime)
-	_ = c.nc.SetDeadline(limit)
+	c.linger(lingerTime)
 	if c.writing {
 		w := <-c.written
 		c.spare = w.spare

@@ -15,9 +15,27 @@ type pieces struct {
 func (c *conn) write() {
 	defer c.recovered("writer", func() { c.written <- writeEnd{err: io.ErrClosedPipe} })
 	for p := range c.output {
-		deadline := time.Now().Add(c.s.cfg.WriteTimeout)
-		_ = c.nc.SetWriteDeadline(deadline)
+		c.mayWrite(c.s.cfg.WriteTimeout)
 		_, err := c.nc.Write(p.b[p.done:])
 		c.written <- writeEnd{spare: p.b[:0], err: err}
 	}
+}
+
+// mayWrite gives the next write its time, which ends with the linger of a connection that is over.
+func (c *conn) mayWrite(d time.Duration) {
+	c.lingering.Lock()
+	defer c.lingering.Unlock()
+	limit := time.Now().Add(d)
+	if !c.limit.IsZero() && c.limit.Before(limit) {
+		limit = c.limit
+	}
+	_ = c.nc.SetWriteDeadline(limit)
+}
+
+// linger bounds everything that is still to be read or written, a write that is about to begin included.
+func (c *conn) linger(d time.Duration) {
+	c.lingering.Lock()
+	defer c.lingering.Unlock()
+	c.limit = time.Now().Add(d)
+	_ = c.nc.SetDeadline(c.limit)
 }
