@@ -1,10 +1,13 @@
 package replica
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.etcd.io/raft/v3"
 )
 
 // A disk that needs longer for a sync than the pause between two campaigns must not keep the
@@ -62,5 +65,21 @@ func TestHungDiskOfTheLeader(t *testing.T) {
 	c.write(old, "healed")
 	if n := c.same(); n != 4 {
 		t.Errorf("%d bodies, want 4", n)
+	}
+}
+
+// [4.5] While a leader's process stands still nobody can use a grace period: running time
+// stands as well.
+func TestRunningTimeStandsWithTheProcess(t *testing.T) {
+	c := &core{
+		limits: Limits{}.withDefaults(), role: raft.StateLeader, logger: slog.New(slog.DiscardHandler),
+		epochs: newEpochs(nil), clock: logClock{running: 1000, voters: 1},
+	}
+	c.clock.elected(0)
+	c.now = time.Minute
+	c.woke(time.Minute)
+	tick := c.limits.Tick.Milliseconds()
+	if _, running := c.clock.times(c.now, 0); running < 1000 || running > 1000+tick {
+		t.Errorf("running time went from 1000 to %d in a pause of a minute, want at most %d", running, 1000+tick)
 	}
 }
