@@ -88,17 +88,24 @@ func TestGoAMQP(t *testing.T) {
 	}
 }
 
-func sendGoAMQP(ctx context.Context, t *testing.T, addr, queue string, opts *amqp.ConnOptions) {
+// openGoAMQP opens a connection and a session on it; both end with the test.
+func openGoAMQP(ctx context.Context, t *testing.T, addr string, opts *amqp.ConnOptions) *amqp.Session {
 	t.Helper()
 	conn, err := amqp.Dial(ctx, "amqp://"+addr, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
+	t.Cleanup(func() { _ = conn.Close() })
 	session, err := conn.NewSession(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return session
+}
+
+func sendGoAMQP(ctx context.Context, t *testing.T, addr, queue string, opts *amqp.ConnOptions) {
+	t.Helper()
+	session := openGoAMQP(ctx, t, addr, opts)
 	sender, err := session.NewSender(ctx, queue, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -112,15 +119,7 @@ func sendGoAMQP(ctx context.Context, t *testing.T, addr, queue string, opts *amq
 
 func receiveGoAMQP(ctx context.Context, t *testing.T, addr, queue string, opts *amqp.ConnOptions) {
 	t.Helper()
-	conn, err := amqp.Dial(ctx, "amqp://"+addr, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	session, err := conn.NewSession(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := openGoAMQP(ctx, t, addr, opts)
 	receiver, err := session.NewReceiver(ctx, queue, &amqp.ReceiverOptions{Credit: 10})
 	if err != nil {
 		t.Fatal(err)

@@ -100,8 +100,10 @@ func TestSeedPairJMS(t *testing.T) {
 	need(t, jmsLib)
 	c := cluster.Start(t, 3)
 	program := func(class string) []string {
-		return []string{"java", "-Xmx256m", "-cp", "jms/target/classes:" + jmsLib + "/*", "oncemq." + class, "--urls", failoverURI(c),
-			"--queue", "seed.jms", "--duration", fmt.Sprint(seedDuration().Seconds()), "--json"}
+		return []string{
+			"java", "-Xmx256m", "-cp", "jms/target/classes:" + jmsLib + "/*", "oncemq." + class, "--urls", failoverURI(c),
+			"--queue", "seed.jms", "--duration", fmt.Sprint(seedDuration().Seconds()), "--json",
+		}
 	}
 	runPair(t, c, program("Sender"), program("Receiver"))
 }

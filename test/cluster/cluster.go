@@ -172,8 +172,10 @@ func (n *Node) Start() {
 	if err != nil {
 		n.tb.Fatal(err)
 	}
-	args := append([]string{"serve", "--dev", "--node", fmt.Sprint(n.ID), "--data", n.Dir, "--listen", n.Addr,
-		"--peer-listen", n.Peer, "--peers", n.peers, "--admin", n.Admin}, n.extra...)
+	args := append([]string{
+		"serve", "--dev", "--node", fmt.Sprint(n.ID), "--data", n.Dir, "--listen", n.Addr,
+		"--peer-listen", n.Peer, "--peers", n.peers, "--admin", n.Admin,
+	}, n.extra...)
 	cmd := exec.Command(n.binary, args...)
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"io"
 	"net"
 	"sync"
 	"testing"
@@ -107,9 +106,6 @@ func (p *Proxy) pass(from, to net.Conn, toServer bool) {
 			return
 		}
 		if err != nil {
-			if err != io.EOF {
-				return
-			}
 			return
 		}
 	}
