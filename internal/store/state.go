@@ -17,7 +17,7 @@ type StateOptions struct {
 	Group uint16
 	// CacheBytes is the size of the block cache, 8 MiB where 0.
 	CacheBytes int64
-	// MemTableBytes is the size at which a memtable is flushed, 32 MiB where 0. The first ones are smaller (256 KiB,
+	// MemTableBytes is the size at which a memtable is flushed, 64 MiB where 0. The first ones are smaller (256 KiB,
 	// doubling), so that an idle node needs little.
 	MemTableBytes uint64
 	// Logf takes Pebble's information and error lines; nil drops them.

@@ -16,7 +16,7 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 		o.CacheBytes = 8 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 32 << 20
+		o.MemTableBytes = 64 << 20
 	}
 	log := pebbleLog{o.Logf, o.fatal(path)}
 	opts := &pebble.Options{
@@ -35,13 +35,13 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 		CacheSize:                   o.CacheBytes + 2*int64(o.MemTableBytes),
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4, // before Apply stalls on a slow disk
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       12,
 		L0StopWritesThreshold:       24,
 		MaxOpenFiles:                256,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 }, // the CPU is the limit, and it is the messages'
 	}
 	opts.Experimental.FileCacheShards = 1
-	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
+	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	return opts
 }
 
