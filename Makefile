@@ -5,6 +5,7 @@ SECONDS ?= 60
 CACHE   := .cache
 BIN     := $(CACHE)/bin
 LINT    := $(BIN)/golangci-lint
+export GOLANGCI_LINT_CACHE := $(CURDIR)/$(CACHE)/golangci
 LINT_VERSION := v2.12.0
 PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
