@@ -2,6 +2,7 @@ package oncemq
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -152,6 +153,8 @@ func (m *Message) decode(payload []byte) (amqp.Header, error) {
 		return h, err
 	}
 	m.Annotations = fromMap(annotations)
+	// Keys are symbols (AMQP 3.2.10). What a foreign sender wrote as another string can't be sent on, and is left out.
+	maps.DeleteFunc(m.Annotations, func(key string, _ any) bool { return checkSymbol(key) != nil })
 	props, err := amqp.DecodeApplicationProperties(s.ApplicationProperties, lim)
 	if err != nil {
 		return h, err
