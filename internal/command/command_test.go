@@ -37,7 +37,7 @@ func samples() []Command {
 		&SenderOpen{Conn: conn, Request: 8, Link: 3, Session: session, Name: "out", Address: "orders", Create: true, Numbered: true, Held: []uint64{4, 9}},
 		&SenderEnd{Conn: conn, Link: 3},
 		&Allow{Conn: conn, Link: 3, Messages: 100, Bytes: 1 << 33},
-		&Withdraw{Conn: conn, Link: 3, Request: 8, Unwritten: refs},
+		&Withdraw{Conn: conn, Link: 3, Request: 8, Received: 9, Unwritten: refs},
 		&Send{Conn: conn, Link: 3, Request: 8, Number: 5, Target: 6, Address: "orders", Message: []byte("message")},
 		&SendForget{Conn: conn, Link: 3, Numbers: []uint64{1, 2, 1 << 60}},
 		&Settle{Conn: conn, Link: 3, Request: 8, Keep: true, Disposition: rejected, Refs: refs},

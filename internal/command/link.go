@@ -193,11 +193,15 @@ func (c *Allow) decode(r *reader) {
 }
 
 // Withdraw takes a link's whole allowance back and returns, untouched, what its
-// home had not written [3.4]. Answer: EffectWithdrawn.
+// home had not written, and what is handed out before Withdraw is applied: the home
+// drops that, or it would reach the client before what returns to its place in the
+// queue [3.4]. Answer: EffectWithdrawn.
 type Withdraw struct {
-	Conn      ConnID
-	Link      uint32
-	Request   uint64
+	Conn    ConnID
+	Link    uint32
+	Request uint64
+	// Received is as in LinkUnwritten.
+	Received  uint64
 	Unwritten []DeliveryRef
 }
 
@@ -208,11 +212,12 @@ func (c *Withdraw) append(dst []byte) []byte {
 	dst = appendUint(dst, uint64(c.Conn))
 	dst = appendUint(dst, uint64(c.Link))
 	dst = appendUint(dst, c.Request)
+	dst = appendUint(dst, c.Received)
 	return appendRefs(dst, c.Unwritten)
 }
 
 func (c *Withdraw) decode(r *reader) {
-	c.Conn, c.Link, c.Request = ConnID(r.uint()), r.uint32(), r.uint()
+	c.Conn, c.Link, c.Request, c.Received = ConnID(r.uint()), r.uint32(), r.uint(), r.uint()
 	c.Unwritten = r.refs(c.Unwritten)
 }
 

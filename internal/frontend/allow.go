@@ -130,7 +130,7 @@ func (c *Conn) withdraw(k *consumer) {
 	clear(k.queue.items[len(kept):])
 	k.queue, k.queueBytes = queue{items: kept}, 0
 	k.withdrawing = true
-	*w = command.Withdraw{Conn: c.id, Link: k.num, Unwritten: refs}
+	*w = command.Withdraw{Conn: c.id, Link: k.num, Received: k.received, Unwritten: refs}
 	w.Request = c.expect(answer{kind: answerWithdraw, consumer: k})
 	c.gather(w)
 	c.scratch.refs = refs

@@ -33,6 +33,9 @@ func (c *Conn) onDeliver(e *command.Effect) {
 		return // the link's end, on its way through the log, returns it
 	}
 	k.received++
+	if k.withdrawing {
+		return // it returns when the Withdraw is applied [3.4]; given to the client now it would overtake what was withdrawn
+	}
 	k.queue.push(handed{
 		ref: e.Ref, inc: e.Incarnation, count: e.Count, size: e.Size, first: e.FirstAcquirer,
 		overlay: e.Overlay, payload: e.Payload,

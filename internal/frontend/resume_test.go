@@ -115,7 +115,7 @@ func TestAcceptOfALostDelivery(t *testing.T) {
 	k := c.p.fe.consumers
 	for _, x := range k { // taken away behind the client's back
 		r.log.queue = append(r.log.queue, command.Append(nil, &command.Withdraw{
-			Conn: c.p.fe.id, Link: x.num,
+			Conn: c.p.fe.id, Link: x.num, Received: x.received,
 			Unwritten: []command.DeliveryRef{m.d2ref(t)},
 		}))
 	}

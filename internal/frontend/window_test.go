@@ -70,3 +70,31 @@ func TestClosedWindowOfAnotherSession(t *testing.T) {
 	}
 	r.wantDepth("q", "1/1")
 }
+
+// [3.4]: what is handed out while a withdrawal is on its way through the log must not overtake what was withdrawn: it goes back as well.
+func TestHandedOutDuringWithdrawal(t *testing.T) {
+	r := newRig(t)
+	sender := r.open("sender")
+	l := sender.sender(sender.begin(), "q")
+	c := r.open("c")
+	c.receiver(c.begin(), "q", 10)
+	r.log.lease = 0 // 1 is handed out, and waits at home
+	sender.sendText(l, "1")
+	r.log.held = true
+	sender.sendText(l, "2", "3")
+	sends := r.log.queue
+	r.log.queue = nil
+	r.log.lag = 3 * time.Second // as a node finds when it wakes up: it takes back what it can
+	r.wait(time.Second)
+	withdrawal := r.log.queue
+	if len(sends) == 0 || len(withdrawal) == 0 {
+		t.Fatalf("%d records of sends, %d of the withdrawal", len(sends), len(withdrawal))
+	}
+	r.log.lag, r.log.lease, r.log.held = 0, time.Hour, false
+	r.log.queue = sends
+	r.log.step(t)
+	r.log.queue = append(withdrawal, r.log.queue...)
+	r.wait(time.Second)
+	c.want("1 2 3")
+	r.wantDepth("q", "3/3")
+}

@@ -144,6 +144,8 @@ func (b *bundle) received(c command.Command) {
 	switch c := c.(type) {
 	case *command.LinkEnd:
 		fill(c.Conn, c.Link, &c.Received)
+	case *command.Withdraw:
+		fill(c.Conn, c.Link, &c.Received)
 	case *command.ConnEnd:
 		for i := range c.Links {
 			fill(c.Conn, c.Links[i].Link, &c.Links[i].Received)

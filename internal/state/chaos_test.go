@@ -197,7 +197,7 @@ func (c *chaos) command(p *peer) command.Command {
 	case 7, 8, 9:
 		return &command.Allow{Conn: p.id, Link: link, Messages: uint32(c.n(6)), Bytes: uint64(c.n(100))}
 	case 10:
-		return &command.Withdraw{Conn: p.id, Link: link, Unwritten: c.someRefs(p, link)}
+		return &command.Withdraw{Conn: p.id, Link: link, Received: c.received(), Unwritten: c.someRefs(p, link)}
 	case 11, 12, 13, 14:
 		q := c.queue()
 		s := &command.Send{Conn: p.id, Link: link, Request: 1, Number: uint64(max(0, c.n(12)-6)), Address: q, Message: c.message()}

@@ -421,6 +421,7 @@ func (m *Machine) changeWithdraw(c *command.Withdraw, p *plan) {
 	if l := p.link; l != nil {
 		m.setAllowance(l, 0, 0)
 		m.giveUnwritten(l, c.Unwritten)
+		m.giveUnreceived(l, c.Received)
 	}
 	e := m.tell(p.conn, command.EffectWithdrawn)
 	e.Link, e.Request = c.Link, c.Request

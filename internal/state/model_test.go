@@ -219,13 +219,14 @@ func (g *rig) step() {
 			g.Fatalf("lost %v", e.Refs)
 		}
 	case k < 93:
+		n, unseen := g.received(l)
 		some := g.pick(l.holds, 30)
 		refs := refsOf(some)
 		l.allowance = 0
-		for _, x := range some {
+		for _, x := range append(unseen, some...) {
 			g.giveBack(x, false, false, false)
 		}
-		p.do(p.node, &command.Withdraw{Conn: p.id, Link: l.number, Unwritten: refs})
+		p.do(p.node, &command.Withdraw{Conn: p.id, Link: l.number, Received: n, Unwritten: refs})
 	case k < 97:
 		n, unseen := g.received(l)
 		some := g.pick(l.holds, 30)

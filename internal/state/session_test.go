@@ -505,6 +505,23 @@ func TestWithdraw(t *testing.T) {
 	b.wantDelivered("b/0")
 }
 
+// 3.4: what is handed out before a Withdraw is applied returns with what was withdrawn: the home gives it to nobody, since it
+// would come before that.
+func TestWithdrawReturnsWhatItsHomeHasNotHad(t *testing.T) {
+	b := newBundle(t)
+	p := b.connect(1, "p")
+	p.receiver(1, "q", 5)
+	p.send("q", "a", "b", "c", "d")
+	refs := b.refs()
+	p.do(1, &command.Withdraw{Conn: p.id, Link: 1, Received: 2, Unwritten: refs[1:2]})
+	b.wantDepth("q", 4, 1)
+	p.allow(1, 5)
+	b.wantDelivered("b/0", "c/0", "d/0")
+	// The count goes on behind what was given back.
+	p.do(1, &command.Withdraw{Conn: p.id, Link: 1, Received: 6})
+	b.wantDepth("q", 4, 3)
+}
+
 // Detach without closed leaves deliveries with the link; the session's end returns
 // them (amqp.md 0.7).
 func TestDetachNotClosed(t *testing.T) {
