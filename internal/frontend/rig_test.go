@@ -51,8 +51,9 @@ func newLone(t testing.TB, now func() time.Time) *lone {
 	return l
 }
 
-func (l *lone) Put(key, value []byte) { l.kv[string(key)] = bytes.Clone(value) }
-func (l *lone) Delete(key []byte)     { delete(l.kv, string(key)) }
+func (l *lone) Put(key, value []byte)    { l.kv[string(key)] = bytes.Clone(value) }
+func (l *lone) Insert(key, value []byte) { l.Put(key, value) }
+func (l *lone) Delete(key []byte)        { delete(l.kv, string(key)) }
 func (l *lone) DeleteRange(from, to []byte) {
 	for k := range l.kv {
 		if k >= string(from) && k < string(to) {

@@ -254,9 +254,6 @@ func (r *Replica) end() { r.endOnce.Do(func() { close(r.done) }) }
 
 // closeFiles closes what is open.
 func (r *Replica) closeFiles() (err error) {
-	if r.applier != nil {
-		r.applier.batch.Close()
-	}
 	if r.state != nil {
 		err = errors.Join(err, r.state.Close())
 	}

@@ -12,6 +12,7 @@ import (
 type nowhere struct{}
 
 func (nowhere) Put(_, _ []byte)         {}
+func (nowhere) Insert(_, _ []byte)      {}
 func (nowhere) Delete(_ []byte)         {}
 func (nowhere) DeleteRange(_, _ []byte) {}
 
@@ -173,6 +174,8 @@ type sliceDisk struct {
 	nowhere
 	keys, values [][]byte
 }
+
+func (d *sliceDisk) Insert(key, value []byte) { d.Put(key, value) }
 
 func (d *sliceDisk) Put(key, value []byte) {
 	if key[2] == keyMessage {

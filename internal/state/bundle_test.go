@@ -27,6 +27,13 @@ func (d *disk) Put(key, value []byte) {
 	}
 }
 
+func (d *disk) Insert(key, value []byte) {
+	if old, ok := d.kv[string(key)]; ok {
+		panic(fmt.Sprintf("insert of %x, which has the value %x", key, old))
+	}
+	d.Put(key, value)
+}
+
 func (d *disk) Delete(key []byte) {
 	delete(d.kv, string(key))
 	d.log = append(d.log, fmt.Sprintf("delete %x", key))

@@ -32,6 +32,12 @@ func (m *Machine) put(key, value []byte) {
 	m.out.Put(key, value)
 }
 
+// insert is put for a key that is not there: what is deleted before long may then never be stored.
+func (m *Machine) insert(key, value []byte) {
+	m.sum(opPut, key, value)
+	m.out.Insert(key, value)
+}
+
 func (m *Machine) del(key []byte) {
 	m.sum(opDelete, key, nil)
 	m.out.Delete(key)
@@ -54,7 +60,11 @@ func (m *Machine) write(o *object, key []byte, value func(dst []byte) []byte) {
 	switch {
 	case !o.gone:
 		m.valueBuf = value(m.valueBuf[:0])
-		m.put(key, m.valueBuf)
+		if o.stored {
+			m.put(key, m.valueBuf)
+		} else {
+			m.insert(key, m.valueBuf)
+		}
 		o.stored = true
 	case o.stored:
 		m.del(key)
@@ -104,7 +114,7 @@ func (m *Machine) flushNodes() {
 		p.dirty = false
 		if uint64(len(p.data)) > p.flushed {
 			m.keyBuf = appendPartKey(m.keyBuf[:0], m.group, n.id, p.command, p.flushed)
-			m.put(m.keyBuf, p.data[p.flushed:])
+			m.insert(m.keyBuf, p.data[p.flushed:])
 			p.stored = append(p.stored, p.flushed)
 			p.flushed = uint64(len(p.data))
 		}
@@ -130,6 +140,7 @@ func (m *Machine) flushSessions() {
 			continue
 		}
 		r := &o.session.outcomes[at]
+		fresh := !r.stored
 		r.stored = true
 		m.valueBuf = append(m.valueBuf[:0], byte(r.outcome), r.reason)
 		m.valueBuf = putInt(m.valueBuf, r.civil)
@@ -137,7 +148,11 @@ func (m *Machine) flushSessions() {
 			m.valueBuf = putString(m.valueBuf, o.session.reasons[r.number])
 		}
 		m.keyBuf = appendOutcomeKey(m.keyBuf[:0], m.group, o.session.id, o.number)
-		m.put(m.keyBuf, m.valueBuf)
+		if fresh {
+			m.insert(m.keyBuf, m.valueBuf)
+		} else {
+			m.put(m.keyBuf, m.valueBuf)
+		}
 	}
 	d.sessions, d.progress, d.outcomes = emptied(d.sessions), emptied(d.progress), emptied(d.outcomes)
 }
@@ -223,10 +238,15 @@ func (m *Machine) flushMessages() {
 		if q.dying {
 			continue // its links are gone; what the key says doesn't matter any more
 		}
+		fresh := v.flags&deliveryStored == 0
 		v.flags |= deliveryStored
 		m.keyBuf = appendDeliveryKey(m.keyBuf[:0], m.group, q.inc, p.seq)
 		m.valueBuf = m.encodeDelivery(m.valueBuf[:0], di)
-		m.put(m.keyBuf, m.valueBuf)
+		if fresh {
+			m.insert(m.keyBuf, m.valueBuf)
+		} else {
+			m.put(m.keyBuf, m.valueBuf)
+		}
 	}
 	for _, di := range d.freed {
 		m.deliveries.release(di)
@@ -241,17 +261,17 @@ func (m *Machine) flushMessage(c *createdMessage) {
 	inc := m.queues[p.queue].inc
 	m.valueBuf = putUint(m.valueBuf[:0], uint64(p.size&sizeMask))
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMessage, inc, p.seq)
-	m.put(m.keyBuf, m.valueBuf)
+	m.insert(m.keyBuf, m.valueBuf)
 	if p.size&flagMoved == 0 {
 		m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyBody, inc, p.seq)
-		m.put(m.keyBuf, c.payload)
+		m.insert(m.keyBuf, c.payload)
 		return
 	}
 	from := m.moved[c.index]
 	m.valueBuf = binary.BigEndian.AppendUint64(m.valueBuf[:0], uint64(from.inc))
 	m.valueBuf = binary.BigEndian.AppendUint64(m.valueBuf, from.seq)
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMoved, inc, p.seq)
-	m.put(m.keyBuf, m.valueBuf)
+	m.insert(m.keyBuf, m.valueBuf)
 	m.putOverlay(inc, p.seq, m.overlays[c.index])
 }
 

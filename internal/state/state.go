@@ -16,6 +16,7 @@ var ErrState = errors.New("oncemq: the replicated state can't go on")
 // call. All keys begin with the group's id (2 bytes, big-endian).
 type Changes interface {
 	Put(key, value []byte)
+	Insert(key, value []byte) // a put of a key that is not there
 	Delete(key []byte)
 	DeleteRange(from, to []byte) // from <= key < to
 }

@@ -129,7 +129,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 	defer s.Close()
 	batch := s.NewBatch()
-	defer batch.Close()
+
 	var key [18]byte
 	value := make([]byte, 1024)
 	b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -27,8 +28,8 @@ type StateOptions struct {
 	Fatal func(error)
 }
 
-// State is the replicated state on disk: keys and values in Pebble, without its write-ahead log. One goroutine calls
-// Apply; everything else may be called by any goroutine.
+// State is the replicated state on disk: keys and values in Pebble, without its write-ahead log, behind a buffer of the
+// last changes. One goroutine calls Apply; everything else may be called by any goroutine.
 //
 // A key's first two bytes are its group's id, big-endian; 0xFFFF is the store's own. What follows is the business of
 // package state.
@@ -36,8 +37,17 @@ type State struct {
 	db       *pebble.DB
 	path     string
 	group    uint16
-	scratch  *pebble.Batch
 	inMemory atomic.Uint64 // the applied index
+
+	mu      sync.RWMutex
+	buffer  *buffer // what is applied and not on its way to Pebble; guarded by mu
+	written uint64  // the applied index that Pebble has, or is given by spilling; guarded by mu
+	// spilling is the buffer that a goroutine writes to Pebble, nil while there is none; it isn't changed any more. Guarded by mu.
+	spilling *buffer
+	spilled  sync.Cond // on mu: spilling has become nil
+	empty    *buffer   // for reuse; guarded by mu
+	err      error     // of a spill that failed: the state is over; guarded by mu
+	scratch  *pebble.Batch
 }
 
 // OpenState opens or creates the state of the directory. Errors: ErrCorrupt, ErrVersion.
@@ -53,12 +63,14 @@ func (d *Dir) OpenState(opts StateOptions) (*State, error) {
 	if err != nil {
 		return nil, s.openError(err)
 	}
-	s.db, s.scratch = db, db.NewBatch()
+	s.db, s.scratch, s.buffer, s.empty = db, db.NewBatch(), newBuffer(), newBuffer()
+	s.spilled.L = &s.mu
 	applied, err := s.readApplied(&pebble.IterOptions{})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.inMemory.Store(applied)
+	s.written = applied
 	return s, nil
 }
 
@@ -73,34 +85,130 @@ func (s *State) openError(err error) error {
 	return fmt.Errorf("opening the state in %s: %w", s.path, err)
 }
 
-// Apply writes the batch and the applied index as one, without a sync, and empties the batch for reuse. applied must be
+// Apply takes the batch and the applied index as one, without a sync, and empties the batch for reuse. applied must be
 // higher than before, or it panics (a batch may hold the changes of several entries). A nil batch moves the applied index
-// alone. An error is ErrDisk.
+// alone. An error is ErrDisk, perhaps of changes that were applied earlier.
 func (s *State) Apply(b *Batch, applied uint64) error {
 	if before := s.inMemory.Load(); applied <= before {
 		panic(fmt.Sprintf("oncemq: entry %d applied after entry %d", applied, before))
 	}
-	batch := s.scratch
-	if b != nil {
-		batch = b.batch
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
 	}
+	switch {
+	case b == nil:
+		s.inMemory.Store(applied)
+		return nil
+	case b.ranges:
+		defer b.Reset()
+		return s.applyRanges(b, applied)
+	}
+	b.each(func(kind operationKind, key, value []byte) {
+		if kind == opDelete {
+			s.buffer.remove(key)
+		} else {
+			s.buffer.put(key, value, kind == opInsert)
+		}
+	})
+	b.Reset()
+	s.inMemory.Store(applied)
+	if s.buffer.full() {
+		s.spill()
+	}
+	return s.err
+}
+
+// applyRanges writes a batch that deletes ranges, which the buffer can't hold. Called with mu held.
+func (s *State) applyRanges(b *Batch, applied uint64) error {
+	if err := s.spillAll(); err != nil {
+		return err
+	}
+	var err error
+	b.each(func(kind operationKind, key, value []byte) {
+		if err != nil {
+			return
+		}
+		switch kind {
+		case opDelete:
+			err = s.scratch.Delete(key, nil)
+		case opDeleteRange:
+			err = s.scratch.DeleteRange(key, value, nil)
+		default:
+			err = s.scratch.Set(key, value, nil)
+		}
+	})
+	s.inMemory.Store(applied)
+	s.written = applied
+	s.err = s.commit(applied, err)
+	return s.err
+}
+
+// spill has the buffer written to Pebble, with the applied index that it belongs to, while Apply goes on with another; where
+// the last one is still being written it waits for that. Called with mu held.
+func (s *State) spill() {
+	for s.spilling != nil {
+		s.spilled.Wait()
+	}
+	if s.written == s.inMemory.Load() || s.err != nil {
+		return
+	}
+	s.spilling, s.buffer, s.empty = s.buffer, s.empty, nil
+	s.written = s.inMemory.Load()
+	go s.write(s.spilling, s.written)
+}
+
+// write is the goroutine of a spill.
+func (s *State) write(b *buffer, applied uint64) {
+	err := s.commit(applied, b.write(s.scratch))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.reset()
+	s.spilling, s.empty = nil, b
+	s.err = err
+	s.spilled.Broadcast()
+}
+
+// spillAll returns when everything that was applied is in Pebble. Called with mu held.
+func (s *State) spillAll() error {
+	s.spill()
+	for s.spilling != nil {
+		s.spilled.Wait()
+	}
+	return s.err
+}
+
+// commit writes scratch with the applied index, unless err says that it is broken.
+func (s *State) commit(applied uint64, err error) error {
 	var key [appliedKeyBytes]byte
 	var value [8]byte
 	binary.BigEndian.PutUint64(value[:], applied)
-	err := batch.Set(appendAppliedKey(key[:0], s.group), value[:], nil)
 	if err == nil {
-		err = batch.Commit(pebble.NoSync)
+		err = s.scratch.Set(appendAppliedKey(key[:0], s.group), value[:], nil)
+	}
+	if err == nil {
+		err = s.scratch.Commit(pebble.NoSync)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: applying entry %d to the state in %s: %w; the node has to stop", ErrDisk, applied, s.path, err)
 	}
-	batch.Reset()
-	s.inMemory.Store(applied)
+	s.scratch.Reset()
 	return nil
 }
 
 // Get appends the value of key to dst. ok is false where there is no such key.
 func (s *State) Get(key, dst []byte) (value []byte, ok bool, err error) {
+	s.mu.RLock()
+	v, exists, known := s.buffer.get(key)
+	if !known && s.spilling != nil {
+		v, exists, known = s.spilling.get(key)
+	}
+	dst = append(dst, v...)
+	s.mu.RUnlock()
+	if known {
+		return dst, exists, nil
+	}
 	v, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return dst, false, nil
@@ -121,6 +229,12 @@ func (s *State) Iterate(prefix []byte, fn func(key, value []byte) bool) error {
 
 // IterateRange is Iterate for start <= key < end; a nil end is behind everything.
 func (s *State) IterateRange(start, end []byte, fn func(key, value []byte) bool) error {
+	s.mu.Lock()
+	err := s.spillAll()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return s.readError(err)
@@ -180,8 +294,15 @@ func (s *State) readError(err error) error {
 	return fmt.Errorf("%w: reading the state in %s: %w; the node must not serve from it", ErrCorrupt, s.path, err)
 }
 
-// Flush writes the memtable out and returns when it is on disk: DurableIndex has then reached the AppliedIndex of the call.
+// Flush writes the buffer and the memtable out and returns when they are on disk: DurableIndex has then reached the
+// AppliedIndex of the call.
 func (s *State) Flush() error {
+	s.mu.Lock()
+	err := s.spillAll()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if err := s.db.Flush(); err != nil {
 		return fmt.Errorf("%w: flushing the state in %s: %w; the node has to stop", ErrDisk, s.path, err)
 	}
@@ -189,8 +310,13 @@ func (s *State) Flush() error {
 }
 
 // Close closes the state without flushing: what is not flushed comes again from the log. Call Flush first for a quick
-// start. Close all batches before.
+// start.
 func (s *State) Close() error {
+	s.mu.Lock()
+	for s.spilling != nil {
+		s.spilled.Wait()
+	}
+	s.mu.Unlock()
 	if err := errors.Join(s.scratch.Close(), s.db.Close()); err != nil {
 		return fmt.Errorf("closing the state in %s: %w", s.path, err)
 	}

@@ -35,7 +35,7 @@ func TestStateCrash(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	_, s := openState(t, mem, StateOptions{MemTableBytes: 512 << 10})
 	b := s.NewBatch()
-	defer b.Close()
+
 	var want [][]byte // want[i] is the digest of the state at applied index i
 	digest := func(s *State) []byte {
 		var sum []byte
@@ -128,7 +128,7 @@ func TestDurableIndex(t *testing.T) {
 func TestStateReads(t *testing.T) {
 	_, s := openState(t, vfs.NewCrashableMem(), StateOptions{})
 	b := s.NewBatch()
-	defer b.Close()
+
 	for _, k := range []string{"a", "ab", "abc", "b", "\xff\xfe"} {
 		b.Put([]byte(k), []byte("value of "+k))
 	}

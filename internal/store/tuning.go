@@ -10,6 +10,9 @@ import (
 // older program can't open the directory afterwards.
 const pebbleFormat = pebble.FormatTableFormatV6
 
+// tableBlockBytes is about the size of a block of a table, the unit of reading and of the checksum.
+const tableBlockBytes = 32 << 10
+
 // pebble is the configuration of Pebble.
 func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 	if o.CacheBytes == 0 {
@@ -41,6 +44,8 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 }, // the CPU is the limit, and it is the messages'
 	}
 	opts.Experimental.FileCacheShards = 1
+	// A queue is read in the order in which it was written: a large block brings the messages that come next.
+	opts.Levels[0].BlockSize = tableBlockBytes
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	return opts
 }
