@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -236,6 +237,7 @@ func (d *driver) write(ctx context.Context, s *socket) {
 		case <-s.kick:
 		}
 		for {
+			runtime.Gosched() // who was woken with this goroutine may have something to write as well: one call for all
 			d.mu.Lock()
 			buf = d.core.TakeOutput(s.serial, buf[:0], time.Now())
 			d.after()

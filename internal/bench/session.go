@@ -11,7 +11,7 @@ import (
 
 // fillRate is for how many messages a second a queue is filled before a run that
 // takes them out: more than this machine can take.
-const fillRate = 8000
+const fillRate = 12_000
 
 func (c Config) fillCount() int { return int(fillRate * (c.Duration + warmUp).Seconds()) }
 

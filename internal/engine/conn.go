@@ -36,6 +36,7 @@ type Conn struct {
 	byLocal, byPeer []*Session
 
 	out       []byte // frames made, not taken
+	lazy      int    // so much of out was made lazily, and nothing is in front of it
 	taken     uint64
 	waiting   int        // payload bytes of deliveries that wait or are sent in part
 	sendable  []*Session // those with waiting deliveries that aren't known to be blocked, served in turn

@@ -13,6 +13,7 @@ type pendingDisposition struct {
 	role        amqp.Role
 	first, last uint32
 	settled     bool
+	lazy        bool
 	state       amqp.DeliveryState
 }
 
@@ -20,6 +21,15 @@ type pendingDisposition struct {
 // Adjacent ones of equal state become one frame. state is kept: don't change it. Nothing is sent, and false returned, if
 // the delivery was settled before, isn't Started yet, its link was closed or its session ended.
 func (d *Delivery) Dispose(state amqp.DeliveryState, settled bool) bool {
+	return d.tell(state, settled, false)
+}
+
+// DisposeLazily is Dispose for what nobody waits for at the other end: see Conn.Lazy.
+func (d *Delivery) DisposeLazily(state amqp.DeliveryState, settled bool) bool {
+	return d.tell(state, settled, true)
+}
+
+func (d *Delivery) tell(state amqp.DeliveryState, settled, lazy bool) bool {
 	l := d.Link
 	s := l.session
 	if !d.listed || !s.ready() {
@@ -31,7 +41,7 @@ func (d *Delivery) Dispose(state amqp.DeliveryState, settled bool) bool {
 	if settled {
 		l.settle(d)
 	}
-	s.conn.dispose(s, l.role, d.ID, state, settled)
+	s.conn.dispose(s, l.role, d.ID, state, settled, lazy)
 	return true
 }
 
@@ -50,14 +60,14 @@ func (d *Delivery) DisposeThrough(state amqp.DeliveryState, settled bool) (n int
 }
 
 // dispose joins a disposition to the pending one or makes it the pending one.
-func (c *Conn) dispose(s *Session, role amqp.Role, id uint32, state amqp.DeliveryState, settled bool) {
+func (c *Conn) dispose(s *Session, role amqp.Role, id uint32, state amqp.DeliveryState, settled, lazy bool) {
 	p := &c.pending
 	if p.s == s && p.role == role && p.settled == settled && id == p.last+1 && sameState(p.state, state) {
-		p.last = id
+		p.last, p.lazy = id, p.lazy && lazy
 		return
 	}
 	c.flush()
-	*p = pendingDisposition{s: s, role: role, first: id, last: id, settled: settled, state: state}
+	*p = pendingDisposition{s: s, role: role, first: id, last: id, settled: settled, lazy: lazy, state: state}
 }
 
 // flush makes a frame of the pending disposition.
@@ -76,6 +86,9 @@ func (c *Conn) flush() {
 	if len(c.out)-start > int(c.maxOut) {
 		f.State = cutState(p.state)
 		c.out = amqp.AppendDisposition(c.out[:start], p.s.channel, f)
+	}
+	if p.lazy && start == c.lazy {
+		c.lazy = len(c.out)
 	}
 	*p = pendingDisposition{}
 }

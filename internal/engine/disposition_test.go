@@ -37,6 +37,36 @@ func sentN(t *testing.T, n int) (*rawPeer, *Link, []*Delivery) {
 	return p, l, ds
 }
 
+// Lazy says that nothing but lazy dispositions waits; they go in their place, in front of what comes behind them.
+func TestLazyDispositions(t *testing.T) {
+	p, l, ds := receivedN(t, 6)
+	ok := &amqp.Accepted{}
+	lazy := func(want bool) {
+		t.Helper()
+		if got := p.c.Lazy(); got != want {
+			t.Fatalf("lazy %v, want %v", got, want)
+		}
+	}
+	lazy(true)
+	ds[0].DisposeLazily(ok, true)
+	lazy(true)
+	ds[2].DisposeLazily(&amqp.Released{}, true) // the former is a frame now
+	lazy(true)
+	ds[1].Dispose(ok, true)
+	lazy(false)
+	ds[3].DisposeLazily(ok, true)
+	lazy(false)
+	p.wantFrames("0 disposition receiver 0..0 settled accepted", "0 disposition receiver 2..2 settled released",
+		"0 disposition receiver 1..1 settled accepted", "0 disposition receiver 3..3 settled accepted")
+	lazy(true)
+	ds[4].DisposeLazily(ok, true)
+	ds[5].Dispose(ok, true) // joined
+	lazy(false)
+	p.frames()
+	_ = l.SetCredit(9, false)
+	lazy(false)
+}
+
 // Dispositions of neighbours with equal state become one frame; order on the wire is order of calls.
 func TestDispositionsAreJoined(t *testing.T) {
 	p, l, ds := receivedN(t, 9)

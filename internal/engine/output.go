@@ -17,7 +17,7 @@ func (c *Conn) TakeOutput(spare []byte, now time.Time) []byte {
 		return nil
 	}
 	c.taken += uint64(len(b))
-	c.out = spare[:0]
+	c.out, c.lazy = spare[:0], 0
 	c.lastOut = now
 	return b
 }
@@ -32,6 +32,11 @@ func (c *Conn) Flush() {
 // HasOutput says that TakeOutput may give bytes; false means that it gives none.
 func (c *Conn) HasOutput() bool {
 	return len(c.out) > 0 || c.pending.s != nil || len(c.sendable) > 0 || len(c.reopening) > 0
+}
+
+// Lazy says that TakeOutput has only what DisposeLazily asked for, which may as well go with the next that comes.
+func (c *Conn) Lazy() bool {
+	return c.lazy == len(c.out) && (c.pending.s == nil || c.pending.lazy) && len(c.sendable) == 0 && len(c.reopening) == 0
 }
 
 // Backlog is how many bytes wait: frames made and not taken, and the payload of deliveries that are not frames yet.

@@ -71,6 +71,7 @@ type Conn struct {
 	busy    []*consumer // with deliveries in the engine
 	starved []*producer // credit withheld
 	buffers [][]byte
+	spare   []byte // for output, kept while there was nothing to write
 
 	barriers    map[uint64]barrier
 	lastBarrier uint64

@@ -70,6 +70,13 @@ func (c *Conn) TakeOutput(spare []byte, now time.Time) []byte {
 			c.wakeBy(now.Add(soonTick))
 		}
 	}
+	if cap(spare) == 0 {
+		spare, c.spare = c.spare, nil
+	}
+	if c.quiet() {
+		c.spare = spare
+		return nil
+	}
 	b := c.eng.TakeOutput(spare, now)
 	if len(b) > 0 && len(c.busy) > 0 {
 		c.noteWritten()

@@ -171,7 +171,7 @@ func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.Transaction
 	}
 	d.Payload = nil
 	if !d.Settled {
-		d.Dispose(t.accepted, !d.Second)
+		d.DisposeLazily(t.accepted, !d.Second) // see quiet
 	}
 }
 

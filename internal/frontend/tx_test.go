@@ -91,6 +91,40 @@ func (p *pair) sendIn(id []byte, l *engine.Link, s string) *engine.Delivery {
 	return d
 }
 
+// Answers within a transaction whose discharge is in already go with the discharge's answer: one write for all. Where another transaction
+// is open they go at once, since its client may wait for them.
+func TestAnswersRideWithTheDischarge(t *testing.T) {
+	r := newRig(t)
+	c := r.ours()
+	k := c.p.coordinator(c.s, tagged)
+	l := c.p.sender(c.s, "q")
+	r.pump()
+	whole := func(number uint64) (declared, sent, decided *engine.Delivery) {
+		id := command.NewTxID(command.SessionID(c.id), number)
+		declared = k.say(notes(amqp.Map{{Key: amqp.AnnotationNumber, Value: number}}, &amqp.Declare{}))
+		sent = c.p.send(l, engine.Transfer{Payload: [][]byte{text("x")}, State: inTx(id[:], nil)})
+		return declared, sent, k.say(notes(nil, &amqp.Discharge{TxnID: id[:]}))
+	}
+	r.log.held = true
+	declared, sent, decided := whole(1)
+	wrote := c.p.wrote
+	r.pump()
+	if c.p.wrote != wrote || declared.State != nil {
+		t.Fatalf("%d bytes were written before the decision", c.p.wrote-wrote)
+	}
+	r.log.held = false
+	r.pump()
+	wantState[*amqp.Declared](t, declared, true)
+	wantState[*amqp.TransactionalState](t, sent, true)
+	wantState[*amqp.Accepted](t, decided, true)
+
+	k.say(notes(amqp.Map{{Key: amqp.AnnotationNumber, Value: uint64(2)}}, &amqp.Declare{}))
+	r.log.held = true
+	declared, _, _ = whole(3)
+	r.pump()
+	wantState[*amqp.Declared](t, declared, true)
+}
+
 // T1, checklist 80: the capabilities that are real, and credit that never runs out.
 func TestCoordinatorAttach(t *testing.T) {
 	r := newRig(t)
