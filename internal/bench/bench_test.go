@@ -84,12 +84,13 @@ func TestRawHandler(t *testing.T) {
 // TestJudge: each target is met just so, then missed.
 func TestJudge(t *testing.T) {
 	good := map[string][]Result{
-		raw1:      {{P50: 900}, {P50: 1}, {P50: 5000}},
-		raw16:     {{PerS: 6000}},
+		raw1:      {{P50: 900}, {P50: 450}, {P50: 5000}},
+		raw16:     {{PerS: 6000}, {PerS: 3000}, {PerS: 60_000}},
 		raw256:    {{PerS: 32000}},
 		send256:   {{PerS: 12800}},
-		transfer:  {{PerS: 3600}},
-		sendHome:  {{P50: 1620}},
+		moveHome:  {{PerS: 3600}, {PerS: 1800}, {PerS: 60_000}}, // paired, so that a slow round changes nothing
+		moveAbout: {{PerS: 1}, {PerS: 1}, {PerS: 1}},
+		sendHome:  {{P50: 1620}, {P50: 810}, {P50: 1}},
 		sendAbout: {{P50: 2070}},
 	}
 	cmp := judge([]int64{300, 200, 100}, good)
@@ -106,17 +107,18 @@ func TestJudge(t *testing.T) {
 		raw16:     {{PerS: 5999}},
 		raw256:    {{PerS: 31999}},
 		send256:   {{PerS: 12700}},
-		transfer:  {{PerS: 3590}},
+		moveHome:  {{PerS: 3590}},
+		moveAbout: {{PerS: 3590}},
 		sendHome:  {{P50: 1630}},
 		sendAbout: {{P50: 2080}},
 	}
 	cmp = judge([]int64{200}, bad)
 	for _, l := range cmp.Lines {
-		if l.OK {
-			t.Errorf("%+v: want missed", l)
+		if l.OK != (l.Target == "") {
+			t.Errorf("%+v: want missed, where there is a target", l)
 		}
 	}
-	if cmp.Missed() != len(rows) || cmp.Errors() != 3 {
+	if cmp.Missed() != len(rows)-1 || cmp.Errors() != 3 {
 		t.Errorf("missed %d of %d, errors %d, want all and 3", cmp.Missed(), len(rows), cmp.Errors())
 	}
 }
