@@ -21,6 +21,56 @@ type Config struct {
 	Nodes int
 	// SafetyOff gives every node --safety off.
 	SafetyOff bool
+	// Flags are added to the command line of every node.
+	Flags []string
+	// Data is the data directory of a node by its id; nil: as said at Dir.
+	Data func(node int) string
+	// Dial is the address at which node from finds node to, whose peer address is addr:
+	// that of a proxy between the two. nil: addr itself.
+	Dial func(from, to int, addr string) string
+	// Wrap is a command that runs a node's command line, such as setpriv with its
+	// flags, and must become it (exec), since signals go to it; nil or empty: none.
+	Wrap func(node int) []string
+}
+
+// peers is the --peers of one node.
+func (cfg *Config) peers(from int, all []*Node) string {
+	var list []string
+	for _, to := range all {
+		addr := to.Peer
+		if to.ID != from && cfg.Dial != nil {
+			addr = cfg.Dial(from, to.ID, addr)
+		}
+		list = append(list, fmt.Sprintf("%d=%s", to.ID, addr))
+	}
+	return strings.Join(list, ",")
+}
+
+// node is one node, not started.
+func (cfg *Config) node(id int, addrs []string) *Node {
+	n := &Node{
+		ID: id, AMQP: addrs[0], Peer: addrs[1], Admin: addrs[2],
+		Dir:     filepath.Join(cfg.Dir, fmt.Sprintf("node%d", id)),
+		LogPath: filepath.Join(cfg.Dir, fmt.Sprintf("node%d.log", id)),
+	}
+	if cfg.Data != nil {
+		n.Dir = cfg.Data(id)
+	}
+	return n
+}
+
+// commandLine is what starts a node, whose fellows are all.
+func (cfg *Config) commandLine(n *Node, all []*Node) []string {
+	var line []string
+	if cfg.Wrap != nil {
+		line = append(line, cfg.Wrap(n.ID)...)
+	}
+	line = append(line, cfg.Binary, "serve", "--dev", "--node", strconv.Itoa(n.ID), "--data", n.Dir,
+		"--listen", n.AMQP, "--admin", n.Admin, "--peers", cfg.peers(n.ID, all))
+	if cfg.SafetyOff {
+		line = append(line, "--safety", "off")
+	}
+	return append(line, cfg.Flags...)
 }
 
 // Cluster is a set of nodes. Its methods are safe for concurrent use.
@@ -40,24 +90,13 @@ func Start(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{spawner: newSpawner(), unexpected: make(chan Ended, 16)}
-	var peers []string
 	for i := range cfg.Nodes {
-		n := &Node{
-			ID: i + 1, AMQP: addrs[3*i], Peer: addrs[3*i+1], Admin: addrs[3*i+2],
-			LogPath: filepath.Join(cfg.Dir, fmt.Sprintf("node%d.log", i+1)),
-			binary:  cfg.Binary, cluster: c,
-		}
-		peers = append(peers, fmt.Sprintf("%d=%s", n.ID, n.Peer))
+		n := cfg.node(i+1, addrs[3*i:3*i+3])
+		n.cluster = c
 		c.nodes = append(c.nodes, n)
 	}
 	for _, n := range c.nodes {
-		n.args = []string{
-			"serve", "--dev", "--node", strconv.Itoa(n.ID), "--data", filepath.Join(cfg.Dir, fmt.Sprintf("node%d", n.ID)),
-			"--listen", n.AMQP, "--admin", n.Admin, "--peers", strings.Join(peers, ","),
-		}
-		if cfg.SafetyOff {
-			n.args = append(n.args, "--safety", "off")
-		}
+		n.line = cfg.commandLine(n, c.nodes)
 		if err := n.Start(); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}

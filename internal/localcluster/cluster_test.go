@@ -201,3 +201,55 @@ func TestPortsAreOutOfTheKernelsRange(t *testing.T) {
 		seen[addr] = true
 	}
 }
+
+// TestCommandLine: where the settings go.
+func TestCommandLine(t *testing.T) {
+	cfg := Config{
+		Binary: "oncemq", Dir: "d", SafetyOff: true, Flags: []string{"--more"},
+		Data: func(node int) string { return "disk" + strconv.Itoa(node) },
+		Dial: func(from, to int, addr string) string { return addr + strconv.Itoa(10*from+to) },
+		Wrap: func(node int) []string { return []string{"wrap", strconv.Itoa(node)} },
+	}
+	all := []*Node{cfg.node(1, []string{"a1", "p1", "h1"}), cfg.node(2, []string{"a2", "p2", "h2"})}
+	got := strings.Join(cfg.commandLine(all[1], all), " ")
+	want := "wrap 2 oncemq serve --dev --node 2 --data disk2 --listen a2 --admin h2 --peers 1=p121,2=p2 --safety off --more"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	bare := Config{Binary: "oncemq", Dir: "d"}
+	n := bare.node(1, []string{"a", "p", "h"})
+	if got, want := strings.Join(bare.commandLine(n, []*Node{n}), " "), "oncemq serve --dev --node 1 --data d/node1 --listen a --admin h --peers 1=p"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestExpectedEnd: an end that was announced isn't reported, and its status can be read.
+func TestExpectedEnd(t *testing.T) {
+	c, _ := start(t, 1)
+	n := c.Nodes()[0]
+	if got := n.ExitCode(); got != -1 {
+		t.Errorf("exit status %d of a running node", got)
+	}
+	n.ExpectEnd()
+	p, err := os.FindProcess(n.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(syscall.SIGTERM); err != nil { // not by the node's own Signal
+		t.Fatal(err)
+	}
+	n.Wait()
+	if got := n.ExitCode(); got != 0 {
+		t.Errorf("exit status %d, want 0", got)
+	}
+	// Had it been reported, it would stand before the next one.
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(n.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-c.Unexpected(); !strings.Contains(e.Err.Error(), "killed") {
+		t.Errorf("the announced end was reported: %v", e.Err)
+	}
+}

@@ -21,10 +21,10 @@ import (
 type Node struct {
 	ID                int
 	AMQP, Peer, Admin string // host:port
+	Dir               string // its data
 	LogPath           string // its standard error and output, over all its lives
 
-	binary  string
-	args    []string
+	line    []string // program and arguments
 	cluster *Cluster
 
 	mu   sync.Mutex
@@ -55,7 +55,7 @@ func (n *Node) Start() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(n.binary, n.args...)
+	cmd := exec.Command(n.line[0], n.line[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttr()
 	if err := n.cluster.spawner.start(cmd); err != nil {
@@ -106,6 +106,33 @@ func (n *Node) Signal(sig syscall.Signal) error {
 		n.proc.told = true
 	}
 	return n.proc.cmd.Process.Signal(sig)
+}
+
+// ExpectEnd says that the process will end, by means of the caller's own that are no
+// signal of ours (a failing disk, a cgroup's kill): its end isn't Unexpected then.
+func (n *Node) ExpectEnd() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc != nil {
+		n.proc.told = true
+	}
+}
+
+// ExitCode is the exit status of the last process, -1 where it was killed by a signal,
+// still runs, or never ran.
+func (n *Node) ExitCode() int {
+	n.mu.Lock()
+	p := n.proc
+	n.mu.Unlock()
+	if p == nil {
+		return -1
+	}
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
 }
 
 // Wait waits until the process has ended, as it does after Signal(SIGKILL).
