@@ -201,7 +201,7 @@ func (n *Network) serve(conn net.Conn, r *bufio.Reader, h hello) {
 	for {
 		kind, body, grown, err := readFrame(r, buf, maxBody)
 		if err == nil {
-			err = n.dispatch(from, kind, body)
+			err = dispatch(n.config.Handler, from, kind, body)
 		}
 		if err != nil {
 			if errors.Is(err, ErrFrame) {
@@ -217,22 +217,22 @@ func (n *Network) serve(conn net.Conn, r *bufio.Reader, h hello) {
 }
 
 // dispatch hands one frame to the handler.
-func (n *Network) dispatch(from uint64, kind byte, body []byte) error {
+func dispatch(h Handler, from uint64, kind byte, body []byte) error {
 	switch kind {
 	case frameRaft:
-		n.config.Handler.Raft(from, body)
+		h.Raft(from, body)
 	case frameRecords:
 		records, err := decodeRecords(body)
 		if err != nil {
 			return err
 		}
-		n.config.Handler.Records(from, records)
+		h.Records(from, records)
 	case frameNote:
 		note, err := decodeNote(body)
 		if err != nil {
 			return err
 		}
-		n.config.Handler.Note(from, note)
+		h.Note(from, note)
 	default:
 		return fmt.Errorf("%w: unknown kind %d", ErrFrame, kind)
 	}
