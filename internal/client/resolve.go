@@ -3,6 +3,8 @@ package client
 import (
 	"errors"
 	"fmt"
+
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // lost: the connection is gone, and with it what its node had collected.
@@ -13,7 +15,7 @@ func (tx *Tx) lost() {
 	tx.declare, tx.discharge, tx.declared = nil, nil, false
 	tx.resumed, tx.disposed = true, 0
 	switch {
-	case tx.state == txRollingBack:
+	case tx.state == txRollingBack, tx.told && mutant.On(mutant.UnknownRolledBack):
 		tx.decide(TxRolledBack, tx.reason)
 	case tx.session.Rollback && !tx.told:
 		tx.decide(TxRolledBack, errFailover) // S1

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/engine"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // ErrUnknown is a send that may have been stored, on a session that ends; its cause is joined.
@@ -191,6 +192,9 @@ func (snd *Sender) lost() {
 		}
 		x.written = x.written || x.on.Written()
 		x.on = nil
+		if mutant.On(mutant.ClientRepeats) {
+			x.number = 0
+		}
 		if x.tx != nil {
 			x.tx.unhanded++
 		}

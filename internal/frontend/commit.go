@@ -4,6 +4,7 @@ import (
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/engine"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // onDischarge ends a transaction: commit, or rollback where fail is set.
@@ -77,6 +78,9 @@ func (c *Conn) discharge(t *tx, d *engine.Delivery, fail bool) {
 	commit.Request = c.expect(answer{kind: answerCommit, tx: t, delivery: d})
 	c.gather(commit)
 	*commit = command.Commit{}
+	if mutant.On(mutant.EarlyAnswer) {
+		d.Dispose(accepted, true)
+	}
 }
 
 // partial says that a message of the transaction has begun to arrive and isn't complete (T10).

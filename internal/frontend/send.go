@@ -4,6 +4,7 @@ import (
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/engine"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // accepted is the one outcome of most answers.
@@ -80,6 +81,9 @@ func (c *Conn) send(p *producer, d *engine.Delivery, address string, a answer, n
 	s.Request = c.expect(a)
 	c.gather(s)
 	s.Message, d.Payload = nil, nil
+	if mutant.On(mutant.EarlySent) && !d.Settled {
+		d.Dispose(accepted, !d.Second)
+	}
 }
 
 // maxMade bounds what a connection remembers of the queues that it has had made.

@@ -1,6 +1,9 @@
 package state
 
-import "github.com/oncemq/oncemq/internal/command"
+import (
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
+)
 
 // checkCommit looks first for the outcome record, then at the number of operations,
 // then at the operations [2.1]. What it finds stands in the plan: the standing, and
@@ -38,7 +41,7 @@ func (m *Machine) checkTagged(tx command.TxID, named bool, known *command.Known,
 
 // checkOperations is why the transaction can't commit, "" where it can.
 func (m *Machine) checkOperations(c *command.Commit, p *plan) string {
-	if c.Operations >= 0 && c.Operations != int64(c.Counted) {
+	if c.Operations >= 0 && c.Operations != int64(c.Counted) && !mutant.On(mutant.OperationCount) {
 		return command.ReasonIncomplete
 	}
 	if len(c.Sends)+len(c.Settles) > command.MaxTxOperations {
@@ -136,6 +139,9 @@ func (m *Machine) carryOut(c *command.Commit, p *plan) {
 		m.steps++
 	}
 	for i := range c.Sends {
+		if mutant.On(mutant.HalfCommit) && i > 0 && i == len(c.Sends)-1 {
+			break
+		}
 		s := &c.Sends[i]
 		q := m.byInc[s.Target]
 		if s.Target == 0 {
@@ -155,7 +161,7 @@ func (m *Machine) giveSettled(c *conn, settles []command.TxSettle, first bool) {
 		di := m.held(l, s.Ref)
 		m.steps++
 		switch {
-		case di == 0:
+		case di == 0, mutant.On(mutant.RollbackKeeps):
 		case s.Settled || l.ended:
 			m.giveBack(l, di, giveFailed)
 		case first:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // clientKey names a client: what outlives a connection belongs to it [1.5].
@@ -106,7 +107,7 @@ func (m *Machine) changeConnOpen(c *command.ConnOpen) {
 // client's former processes (C6).
 func (m *Machine) supersede(cl *client, nonce [16]byte) {
 	for _, old := range slices.Clone(cl.conns) {
-		if old.nonce == nonce {
+		if old.nonce == nonce && !mutant.On(mutant.FormerConnLives) {
 			e := m.tell(old, command.EffectConnEnded)
 			e.Refusal = refusal(condForced, "the client has opened a later connection")
 			m.endConn(old, endHomeLost)

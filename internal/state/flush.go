@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // The operations of changes, as the digest sees them.
@@ -136,7 +137,7 @@ func (m *Machine) flushSessions() {
 	}
 	for _, o := range d.outcomes {
 		at, found := o.session.findOutcome(o.number)
-		if !found || o.session.gone {
+		if !found || o.session.gone || mutant.On(mutant.OutcomeNotStored) {
 			continue
 		}
 		r := &o.session.outcomes[at]
@@ -160,6 +161,10 @@ func (m *Machine) flushSessions() {
 func (m *Machine) flushStreams() {
 	d := &m.dirty
 	for _, s := range d.streams {
+		if mutant.On(mutant.StreamNotStored) && s.stored {
+			s.marked = false
+			continue
+		}
 		m.write(&s.object, appendIDKey(m.keyBuf[:0], m.group, keyStream, s.id), s.encode)
 	}
 	for _, r := range d.refusals {

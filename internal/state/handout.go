@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // The bound of an entry's work [4.2], and what is always left for jobs and hand-outs
@@ -78,7 +79,7 @@ func (m *Machine) canHandOut(q *queue) bool {
 // and doesn't exclude it. passed counts those that do.
 func (m *Machine) nextFor(q *queue, l *link) (seq uint64, ok bool, passed int) {
 	s := &q.sub
-	if seq, ok = s.returned.top(); !ok && s.cursor < q.next {
+	if seq, ok = s.returned.top(); (!ok || mutant.On(mutant.ReturnedLast)) && s.cursor < q.next {
 		seq, ok = s.cursor, true
 	}
 	for i := range s.picky {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // link is a consumer. It lives on a connection, waits detached for its session to
@@ -213,6 +214,9 @@ func (m *Machine) resume(l *link, c *command.LinkOpen) []command.Resumed {
 	all := make([]command.Resumed, 0, len(c.Unsettled))
 	for _, u := range c.Unsettled {
 		r := command.Resumed{Unsettled: u, State: command.WasLost}
+		if mutant.On(mutant.AbsentAccepted) {
+			r.State = command.WasAccepted
+		}
 		if di := m.held(l, u.Ref); di != 0 && u.Incarnation == l.queue.inc {
 			r.State = command.StillHeld
 			d := m.deliveries.at(di)
@@ -421,7 +425,9 @@ func (m *Machine) changeWithdraw(c *command.Withdraw, p *plan) {
 	if l := p.link; l != nil {
 		m.setAllowance(l, 0, 0)
 		m.giveUnwritten(l, c.Unwritten)
-		m.giveUnreceived(l, c.Received)
+		if !mutant.On(mutant.WithdrawPartly) {
+			m.giveUnreceived(l, c.Received)
+		}
 	}
 	e := m.tell(p.conn, command.EffectWithdrawn)
 	e.Link, e.Request = c.Link, c.Request

@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // Machine is the replicated state of one group. It isn't safe for concurrent use:
@@ -189,6 +190,8 @@ func sortedKeys[K ordered, V any](in map[K]V) []K {
 	for k := range in {
 		keys = append(keys, k)
 	}
-	slices.Sort(keys)
+	if !mutant.On(mutant.MapOrder) {
+		slices.Sort(keys)
+	}
 	return keys
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // node is a member that has spoken at least once.
@@ -85,7 +86,7 @@ func (m *Machine) endEpoch(n *node) {
 		return
 	}
 	for _, id := range sortedKeys(m.conns) {
-		if c := m.conns[id]; c.node == n.id {
+		if c := m.conns[id]; c.node == n.id && !mutant.On(mutant.ConnOutlivesEpoch) {
 			m.endConn(c, endHomeLost)
 		}
 	}

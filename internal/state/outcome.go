@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // outcomeRecord is a decided transaction of a session. No pointers [5.1].
@@ -57,7 +58,7 @@ func (m *Machine) stand(tx command.TxID, p *plan) standing {
 		return noStanding
 	}
 	p.session = s
-	if at, found := s.findOutcome(n); found {
+	if at, found := s.findOutcome(n); found && !mutant.On(mutant.OutcomeLookup) {
 		p.outcome = s.outcomes[at]
 		return decided
 	}
@@ -99,8 +100,13 @@ func (m *Machine) decide(s *session, n uint64, outcome command.TxOutcome, reason
 		}
 	}
 	at, found := s.findOutcome(n)
-	if found {
+	switch {
+	case found && mutant.On(mutant.OutcomeLookup):
+		return s.outcomes[at]
+	case found:
 		panic("state: a transaction is decided twice")
+	case mutant.On(mutant.OutcomeUndecided) && reason == command.ReasonResolved:
+		return r
 	}
 	s.outcomes = slices.Insert(s.outcomes, at, r)
 	if n > s.last {

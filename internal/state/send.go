@@ -1,6 +1,9 @@
 package state
 
-import "github.com/oncemq/oncemq/internal/command"
+import (
+	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
+)
 
 // maxMessage is the largest message in bytes (contract.md, Defaults).
 const maxMessage = 64 << 20
@@ -30,7 +33,7 @@ func (m *Machine) checkSend(c *command.Send, p *plan) verdict {
 		if p.sender == nil {
 			return p.refuse(refusal(condIllegal, "a numbered send on link %d, which isn't a numbered link", c.Link))
 		}
-		if c.Number <= p.sender.stream.last {
+		if c.Number <= p.sender.stream.last && !mutant.On(mutant.NumberRepeats) {
 			p.repeat = true
 			return act
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // session is what gives transactions and numbered sends their identity (C1, C9): of a
@@ -249,7 +250,7 @@ func (m *Machine) forgetSession(s *session) {
 
 // runTimers does what is due, earliest first, within the entry's work [4.2, 4.5].
 func (m *Machine) runTimers() {
-	for m.grace.next() <= m.running && m.steps < m.maxSteps/2 {
+	for m.grace.next() <= m.running && m.steps < m.maxSteps/2 && !mutant.On(mutant.GraceForever) {
 		m.steps++
 		m.endGrace(m.grace.heap[0])
 	}

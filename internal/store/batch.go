@@ -60,6 +60,30 @@ func (b *Batch) Reset() {
 	}
 }
 
+// Changes takes changes, in order; *Batch does. Keys and values are borrowed for the call.
+type Changes interface {
+	Put(key, value []byte)
+	Insert(key, value []byte)
+	Delete(key []byte)
+	DeleteRange(start, end []byte)
+}
+
+// Replay gives all changes of the batch, in order, to another taker. The batch keeps them.
+func (b *Batch) Replay(to Changes) {
+	b.each(func(kind operationKind, key, value []byte) {
+		switch kind {
+		case opPut:
+			to.Put(key, value)
+		case opInsert:
+			to.Insert(key, value)
+		case opDelete:
+			to.Delete(key)
+		case opDeleteRange:
+			to.DeleteRange(key, value)
+		}
+	})
+}
+
 // each calls fn for every operation, in order. key and value are borrowed for the call.
 func (b *Batch) each(fn func(kind operationKind, key, value []byte)) {
 	at := 0

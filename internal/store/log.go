@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"sync"
+
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // Entry is one raft entry. Entries of one append are consecutive.
@@ -180,7 +182,7 @@ func (l *Log) write(a Append, state HardState) (*segment, error) {
 	if _, err := seg.file.WriteAt(l.buf, offset); err != nil {
 		return seg, err
 	}
-	if !l.opts.NoSync {
+	if !l.opts.NoSync && !mutant.On(mutant.NoSync) {
 		if err := seg.file.SyncData(); err != nil {
 			return seg, err
 		}

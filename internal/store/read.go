@@ -34,6 +34,9 @@ func (l *Log) Empty() bool {
 	return l.lastIndex() == 0 && l.index.state == (HardState{})
 }
 
+// Path is the directory of the log's segments.
+func (l *Log) Path() string { return l.dirPath }
+
 // SizeBytes is what the log's segments in use hold, without spares: what Cut could free, and the 256 MiB rule is about.
 func (l *Log) SizeBytes() int64 {
 	l.mu.RLock()

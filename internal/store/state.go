@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // StateOptions tunes a State. The zero value is usable.
@@ -184,6 +186,9 @@ func (s *State) commit(applied uint64, err error) error {
 	var key [appliedKeyBytes]byte
 	var value [8]byte
 	binary.BigEndian.PutUint64(value[:], applied)
+	if err == nil && mutant.On(mutant.IndexApart) {
+		err = s.db.Set(appendAppliedKey(key[:0], s.group), value[:], pebble.NoSync)
+	}
 	if err == nil {
 		err = s.scratch.Set(appendAppliedKey(key[:0], s.group), value[:], nil)
 	}
@@ -258,6 +263,9 @@ func prefixEnd(prefix []byte) []byte {
 	}
 	return nil
 }
+
+// Path is the directory of the state.
+func (s *State) Path() string { return s.path }
 
 // AppliedIndex is the index of the last Apply, from memory; after OpenState, the index the log is to be replayed from.
 func (s *State) AppliedIndex() uint64 { return s.inMemory.Load() }

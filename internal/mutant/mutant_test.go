@@ -1,0 +1,21 @@
+package mutant
+
+import "testing"
+
+// Names are unique, and without the tag nothing can be switched on.
+func TestMutants(t *testing.T) {
+	seen := map[Mutant]bool{}
+	for _, m := range All() {
+		if m == "" || seen[m] {
+			t.Errorf("%q stands twice", m)
+		}
+		seen[m] = true
+		if Set(m) != Enabled || On(m) != Enabled {
+			t.Errorf("%s: set %v, on %v in a binary with faults %v", m, Set(m), On(m), Enabled)
+		}
+	}
+	if Set("no-such-fault") || On("no-such-fault") {
+		t.Error("a fault that doesn't exist was switched on")
+	}
+	Set("")
+}
