@@ -34,6 +34,7 @@ type Demo struct {
 	out     io.Writer // progress, in lines
 	begun   time.Time
 	cluster *localcluster.Cluster
+	urls    func(first int) string // of the cluster, for a program
 	checker *Checker
 	watch   stopwatch
 	latency latencies
@@ -112,7 +113,8 @@ func (d *Demo) run(ctx context.Context, dir string, faults io.Writer) (res Resul
 		return Result{}, err
 	}
 	d.introduce()
-	workErr := d.workload(ctx)
+	d.urls = d.cluster.URLs
+	workErr := d.workload(ctx, d.disturb)
 	if ctx.Err() != nil {
 		return Result{}, ctx.Err()
 	}
@@ -137,8 +139,9 @@ func (d *Demo) judge(workErr error, faults io.Writer) (Result, error) {
 	return res, nil
 }
 
-// workload runs everything that happens between the first order and the last receipt.
-func (d *Demo) workload(ctx context.Context) error {
+// workload runs everything that happens between the first order and the last receipt;
+// orders are produced until disturb returns.
+func (d *Demo) workload(ctx context.Context, disturb func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup // whatever must have ended before the verdict
@@ -174,7 +177,7 @@ func (d *Demo) workload(ctx context.Context) error {
 	quiet := make(chan struct{})
 	run(&disturbing, "observer", 0, func() error { return d.observe(ctx, quiet, cancel) })
 
-	err := d.disturb(ctx)
+	err := disturb(ctx)
 	close(produceUntil)
 	// Each stage ends when what it feeds on can't grow any more.
 	producing.Wait()
@@ -228,7 +231,7 @@ func (d *Demo) audits() []struct {
 func (d *Demo) dial(ctx context.Context, first int, onEvent func(oncemq.Event)) (*oncemq.Client, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	client, err := oncemq.Dial(call, d.cluster.URLs(first), &oncemq.Config{OnEvent: onEvent})
+	client, err := oncemq.Dial(call, d.urls(first), &oncemq.Config{OnEvent: onEvent})
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}

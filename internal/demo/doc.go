@@ -10,6 +10,7 @@
 // its types. Every event is a real signal to a real process. When Run returns, no
 // process that it started is left.
 //
-// cmd/oncemq calls it. It speaks to nodes by package oncemq (as any program would)
+// cmd/oncemq calls it, and tests of faults run its [Workload] on clusters that they
+// disturb themselves. It speaks to nodes by package oncemq (as any program would)
 // and by their admin port, and must not know how a node works.
 package demo
