@@ -54,7 +54,7 @@ func failoverURI(c *cluster.Cluster) string {
 		if i > 0 {
 			uri += ","
 		}
-		uri += "amqp://" + n.Addr
+		uri += "amqp://" + n.AMQP
 	}
 	return uri + ")"
 }
@@ -69,7 +69,7 @@ func TestProtonTransactions(t *testing.T) {
 	python := "../.cache/proton/bin/python"
 	need(t, python)
 	c := cluster.Start(t, 3)
-	run(t, 2*time.Minute, python, "proton/transactions.py", c.Nodes[1].Addr)
+	run(t, 2*time.Minute, python, "proton/transactions.py", c.Nodes[1].AMQP)
 }
 
 // TestGoAMQP sends on one node and receives on the others, with and without SASL.
@@ -83,8 +83,8 @@ func TestGoAMQP(t *testing.T) {
 			opts.SASLType = amqp.SASLTypeAnonymous()
 		}
 		queue := fmt.Sprintf("goamqp.%d", i)
-		sendGoAMQP(ctx, t, n.Addr, queue, opts)
-		receiveGoAMQP(ctx, t, c.Nodes[(i+1)%3].Addr, queue, opts)
+		sendGoAMQP(ctx, t, n.AMQP, queue, opts)
+		receiveGoAMQP(ctx, t, c.Nodes[(i+1)%3].AMQP, queue, opts)
 	}
 }
 

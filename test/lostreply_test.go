@@ -37,7 +37,7 @@ func newLostReply(t *testing.T) *lostReply {
 	s := &lostReply{t: t, cluster: cluster.Start(t, 3), committed: make(map[string]bool), rolled: make(map[string]bool)}
 	var urls []string
 	for _, n := range s.cluster.Nodes {
-		p := cluster.NewProxy(t, n.Addr)
+		p := cluster.NewProxy(t, n.AMQP)
 		s.proxies = append(s.proxies, p)
 		urls = append(urls, "amqp://"+p.Addr)
 	}
@@ -144,10 +144,8 @@ func (s *lostReply) verify() {
 			s.t.Fatal(err)
 		}
 	}
-	var queue struct {
-		Depth int `json:"depth"`
-	}
-	if err := s.cluster.Leader().Get("/api/v1/queues/lost.out", &queue); err != nil {
+	queue, _, err := s.cluster.Leader().Queue(ctx, "lost.out")
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	if queue.Depth != 0 {
@@ -213,7 +211,7 @@ func TestHomeKilledDuringCommit(t *testing.T) {
 		if victim != nil {
 			killed++
 			victim.Start()
-			victim.WaitReady(30 * time.Second)
+			victim.WaitReady()
 		}
 	}
 	if killed < kills {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/oncemq/oncemq/test/cluster"
 )
@@ -85,7 +84,7 @@ func TestDirectoryIsRefused(t *testing.T) {
 		t.Errorf("safety off on a directory with history: exit status %d, stderr %s", code, stderr)
 	}
 	n.Start()
-	n.WaitReady(30 * time.Second)
+	n.WaitReady()
 }
 
 // TestTermStopsInOrder: SIGTERM ends a node with status 0, whoever it is, and the
@@ -94,7 +93,7 @@ func TestTermStopsInOrder(t *testing.T) {
 	c := cluster.Start(t, 3)
 	leader := c.Leader()
 	leader.Signal(syscall.SIGTERM)
-	leader.WaitExit()
+	leader.Wait()
 	if code := leader.ExitCode(); code != 0 {
 		t.Errorf("exit status %d after SIGTERM", code)
 	}
@@ -102,5 +101,5 @@ func TestTermStopsInOrder(t *testing.T) {
 		t.Error("the stopped node is still called the leader")
 	}
 	leader.Start()
-	leader.WaitReady(30 * time.Second)
+	leader.WaitReady()
 }

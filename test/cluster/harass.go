@@ -41,6 +41,6 @@ func (c *Cluster) Harass(ctx context.Context, seed uint64, h *Harassment) {
 			wait(2 * time.Second)
 			n.Start()
 		}
-		n.WaitReady(30 * time.Second)
+		n.WaitReady()
 	}
 }
