@@ -15,7 +15,7 @@ type appendJob struct {
 // appender is the append step: it writes what has gathered in as few appends, each with one
 // sync, as can be.
 type appender struct {
-	log     *store.Log
+	log     Log
 	entries []store.Entry // reused
 	fault   func() error  // for tests: what a write fails with
 }

@@ -54,7 +54,7 @@ type applier struct {
 	node     command.NodeID
 	nodes    []command.NodeID // all
 	machine  machine
-	state    *store.State
+	state    State
 	batch    *store.Batch
 	home     *home
 	mailbox  Mailbox

@@ -21,8 +21,9 @@
 //     deadlocks (raft waits for the append queue while the append waits for raft).
 //
 // What decides are step functions, values in and values out: core.step and core.ready
-// (raft), appender.step, applier.step. Three thin goroutines drive them (drive.go), so
-// that a simulator can drive them in one.
+// (raft), appender.step, applier.step. What surrounds them is one body too (steps.go): queues,
+// and who gets what a step puts out. [Replica] drives it with a thin goroutine for each step
+// (drive.go), [Stepper] leaves that to its caller, so that a simulator runs a cluster in one.
 //
 // Callers: the process (cmd/oncemq, tests) opens, runs and stops it; frontend proposes
 // through an interface of its own; admin asks through the process. The package must not

@@ -33,7 +33,7 @@ func (r *Replica) found(ctx context.Context) (peer.Stamp, error) {
 			if _, ok := births[id]; ok {
 				continue
 			}
-			answer, err := r.network.Ask(ctx, id)
+			answer, err := r.peers.Ask(ctx, id)
 			switch {
 			case err == nil:
 				births[id] = answer.Birth
@@ -66,7 +66,7 @@ func (r *Replica) found(ctx context.Context) (peer.Stamp, error) {
 		return stamp, err
 	}
 	r.logger.Info("cluster founded", "cluster", fmt.Sprintf("%x", stamp.Cluster), "nodes", stamp.Voters)
-	r.network.SetStamp(stamp)
+	r.peers.SetStamp(stamp)
 	return stamp, nil
 }
 

@@ -15,6 +15,8 @@ const partsAhead = 2
 // present epoch, numbered without a gap, in order. Connections add, raft's goroutine sends,
 // the apply goroutine removes.
 type home struct {
+	random func([]byte) // fills with what nobody else draws
+
 	mu sync.Mutex // guards everything below
 
 	epoch command.Epoch // 0: none
@@ -52,11 +54,15 @@ type waitingBody struct {
 	done func(error)
 }
 
-func newHome() *home {
-	h := &home{}
-	rand.Read(h.nonce[:])
+// newHome draws the nonces of its epochs from random.
+func newHome(random func([]byte)) *home {
+	h := &home{random: random}
+	random(h.nonce[:])
 	return h
 }
+
+// cryptoRandom is the random of a real node.
+func cryptoRandom(b []byte) { rand.Read(b) }
 
 // propose takes a body, or reports false.
 func (h *home) propose(body []byte, done func(error)) bool {
@@ -225,7 +231,7 @@ func (h *home) end() {
 	}
 	h.epoch, h.pending, h.waiting = 0, nil, nil
 	h.offset, h.bytes, h.partsOut, h.commands = 0, 0, 0, 0
-	rand.Read(h.nonce[:])
+	h.random(h.nonce[:])
 	h.mu.Unlock()
 	for _, done := range dones {
 		if done != nil {

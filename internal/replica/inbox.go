@@ -56,6 +56,17 @@ func (q *inbox[T]) kick() {
 	}
 }
 
+// awake reports that the consumer is to be woken; calm takes the wake for done. For a
+// consumer that does not wait.
+func (q *inbox[T]) awake() bool { return len(q.wake) > 0 }
+
+func (q *inbox[T]) calm() {
+	select {
+	case <-q.wake:
+	default:
+	}
+}
+
 // take returns everything and leaves into, emptied, in its place.
 func (q *inbox[T]) take(into []T) []T {
 	clear(into)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"go.etcd.io/raft/v3"
 
@@ -24,14 +23,14 @@ const (
 	maxApplyingBytes = 8 << 20
 )
 
-// init makes the raft node over the log.
-func (c *core) init(s *storage) error {
+// init makes the raft node over the log. Stream ids rise from stream on.
+func (c *core) init(s *storage, stream uint64) error {
 	c.packer = newPacker(append([]uint64{c.self}, c.others...))
 	c.packer.commit = c.commit
 	c.epochs = newEpochs(c.others)
 	c.failover.up, c.failover.term = map[uint64]bool{}, c.term
 	c.clock = logClock{others: map[uint64]clockSample{}, voters: len(c.others) + 1}
-	c.sender.stream = uint64(time.Now().UnixMicro()) // rises over restarts
+	c.sender.stream = stream
 	c.barriers.seq = c.rng.Uint64() >> 1
 	if err := c.lastStamp(s); err != nil {
 		return err

@@ -1,41 +1,23 @@
 package replica
 
-import "time"
-
-// keepLoop cuts the log below what the state has flushed and every node has on disk [6.2],
-// and flushes the state where only that keeps a large log from being cut.
-func (r *Replica) keepLoop(stop <-chan struct{}) {
-	ticker := time.NewTicker(r.opts.Limits.KeepEvery)
-	defer ticker.Stop()
-	seen := uint64(0)
-	for {
-		select {
-		case <-ticker.C:
-		case <-stop:
-			return
-		}
-		everyone, applied := r.everyone.Load(), r.state.AppliedIndex()
-		if everyone+applied == seen || r.opts.SafetyOff {
-			continue
-		}
-		seen = everyone + applied
-		if err := r.keep(everyone); err != nil {
-			r.fail(err)
-			return
-		}
+// keep is the keep step: it has the log cut below what the state has flushed and every node
+// has on disk [6.2], and flushes the state where only that keeps a large log from being cut. An
+// error is final.
+func (s *steps) keep() error {
+	everyone, applied := s.everyone.Load(), s.state.AppliedIndex()
+	if everyone+applied == s.kept || s.opts.SafetyOff {
+		return nil
 	}
-}
-
-func (r *Replica) keep(everyone uint64) error {
-	durable, err := r.state.DurableIndex()
+	s.kept = everyone + applied
+	durable, err := s.state.DurableIndex()
 	if err != nil {
 		return err
 	}
-	if cut := min(durable+1, everyone); cut > r.log.FirstIndex() {
-		r.appends.put(appendJob{cut: cut})
+	if cut := min(durable+1, everyone); cut > s.log.FirstIndex() {
+		s.appends.put(appendJob{cut: cut})
 	}
-	if r.log.SizeBytes() > r.opts.Limits.LogFlushBytes && durable+1 < everyone {
-		return r.state.Flush()
+	if s.log.SizeBytes() > s.opts.Limits.LogFlushBytes && durable+1 < everyone {
+		return s.state.Flush()
 	}
 	return nil
 }

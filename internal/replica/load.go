@@ -4,12 +4,11 @@ import (
 	"iter"
 
 	"github.com/oncemq/oncemq/internal/state"
-	"github.com/oncemq/oncemq/internal/store"
 )
 
 // loadMachine rebuilds the machine from the store's keys, without the bodies: those are
 // never read to decide.
-func loadMachine(s *store.State) (*state.Machine, error) {
+func loadMachine(s State) (*state.Machine, error) {
 	from, to := []byte{group >> 8, group}, []byte{group >> 8, group + 1}
 	bodies, behind := state.BodyRange(group)
 	var err error

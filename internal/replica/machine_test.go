@@ -9,7 +9,6 @@ import (
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/state"
-	"github.com/oncemq/oncemq/internal/store"
 )
 
 // countingMachine keeps the rules of the node's own commands (epochs, unbroken sequence,
@@ -36,9 +35,9 @@ type countedNode struct {
 	parts []byte
 }
 
-func newCountingMachine(s *store.State) (machine, error) {
+func newCountingMachine(s State) (machine, error) {
 	m := &countingMachine{nodes: map[command.NodeID]*countedNode{}, due: state.Due{Running: state.Never, Civil: state.Never}}
-	err := s.Iterate([]byte{0, 0}, func(_, v []byte) bool {
+	err := s.IterateRange([]byte{0, 0}, []byte{0, 1}, func(_, v []byte) bool {
 		u := func() uint64 { x := binary.BigEndian.Uint64(v); v = v[8:]; return x }
 		m.civil, m.running, m.bodies, m.sum, m.large = int64(u()), int64(u()), u(), u(), int(u())
 		copy(m.cluster[:], v)

@@ -59,9 +59,9 @@ type Options struct {
 	// Limits. Zero values are the defaults.
 	Limits Limits
 
-	testMachine func(*store.State) (machine, error) // nil: the real one
-	testFault   func() error                        // what a write to the log fails with
-	testDrop    func(entry []byte) bool             // an entry that gets lost on the leader [1.1]
+	testMachine func(State) (machine, error) // nil: the real one
+	testFault   func() error                 // what a write to the log fails with
+	testDrop    func(entry []byte) bool      // an entry that gets lost on the leader [1.1]
 }
 
 // Limits bounds queues and times. The zero value stands for the defaults.

@@ -91,7 +91,8 @@ func (p *packer) inFlight() int {
 // nothing waits.
 func (p *packer) waiting(limit int) int {
 	size := 64 * len(p.system)
-	for _, s := range p.streams {
+	for _, id := range p.order {
+		s := p.streams[id]
 		for i := 0; i < len(s.records) && size < limit; i++ {
 			size += s.records[i].size() + 16
 		}

@@ -7,8 +7,12 @@ import (
 	"github.com/oncemq/oncemq/internal/peer"
 )
 
-// peerHandler takes what peers send; its methods run on their readers' goroutines.
-type peerHandler struct{ events *inbox[event] }
+// peerHandler takes what peers send; its methods run on their readers' goroutines. What may
+// be large goes through bounded, which holds its stream back.
+type peerHandler struct {
+	events  *inbox[event]
+	bounded func(e event, bytes int)
+}
 
 // Raft implements peer.Handler.
 func (h peerHandler) Raft(from uint64, message []byte) {
@@ -17,7 +21,7 @@ func (h peerHandler) Raft(from uint64, message []byte) {
 		return // the frame's checksum was right: another version's message
 	}
 	if len(m.Entries) > 0 {
-		h.events.putBounded(event{kind: evMessage, from: from, message: m}, len(message))
+		h.bounded(event{kind: evMessage, from: from, message: m}, len(message))
 		return
 	}
 	h.events.put(event{kind: evMessage, from: from, message: m})
@@ -26,7 +30,7 @@ func (h peerHandler) Raft(from uint64, message []byte) {
 // Records implements peer.Handler.
 func (h peerHandler) Records(from uint64, r peer.Records) {
 	data := append([]byte(nil), r.Data...)
-	h.events.putBounded(event{kind: evRecords, from: from, term: r.Term, stream: r.Stream, data: data}, len(data))
+	h.bounded(event{kind: evRecords, from: from, term: r.Term, stream: r.Stream, data: data}, len(data))
 }
 
 // Note implements peer.Handler.

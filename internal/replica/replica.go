@@ -11,46 +11,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/peer"
-	"github.com/oncemq/oncemq/internal/state"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
 // complainEvery is how often the same fault is logged.
 const complainEvery = 10 * time.Second
 
-// Replica is one node's replica. All exported methods are safe for concurrent use.
+// Replica is one node's replica: its steps, each on a goroutine, with the directory and the
+// connections. All exported methods are safe for concurrent use.
 type Replica struct {
-	opts   Options
-	logger *slog.Logger
-	began  time.Time // what monotonic counts from
+	steps
 
-	dir     *store.Dir
-	log     *store.Log
-	state   *store.State
-	start   store.Start
-	machine *state.Machine
-	decides machine // the same, but in some tests
-	network *peer.Network
-	home    *home
-
-	events  *inbox[event]
-	appends *inbox[appendJob]
-	applies *inbox[applyJob]
-
-	core     *core // of the raft goroutine
-	appender appender
-	applier  *applier
-	requests *requests
-	lazy     lazySends     // of the raft goroutine
-	shownAt  time.Duration // of the raft goroutine
-	wantedAt time.Duration // of the raft goroutine: when snapshotWanted complained last
-
-	everyone atomic.Uint64          // what every node has on disk, as far as told
-	shown    atomic.Pointer[Status] // of the last step
-	lease    atomic.Int64           // monotonic ns; 0: none
-	lagNanos atomic.Int64
+	dir   *store.Dir
+	peers *peer.Network
 
 	done     chan struct{} // closed when the node ends
 	ended    chan struct{} // closed when all goroutines are gone and the files are closed
@@ -68,12 +42,7 @@ func Open(opts Options) (*Replica, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	r := &Replica{
-		opts: opts, logger: opts.Logger, began: time.Now(),
-		home: newHome(), requests: &requests{},
-		events: newInbox[event](), appends: newInbox[appendJob](), applies: newInbox[applyJob](),
-		done: make(chan struct{}), ended: make(chan struct{}),
-	}
+	r := &Replica{steps: newSteps(opts, time.Now(), cryptoRandom), done: make(chan struct{}), ended: make(chan struct{})}
 	if err := r.openFiles(); err != nil {
 		return nil, errors.Join(err, r.closeFiles())
 	}
@@ -84,11 +53,12 @@ func Open(opts Options) (*Replica, error) {
 	for id, address := range r.opts.Peers {
 		addresses[uint64(id)] = address
 	}
-	r.network = peer.New(peer.Config{
+	r.peers = peer.New(peer.Config{
 		Stamp: r.stamp(), Addresses: addresses, Listener: r.opts.Listener, Dial: opts.Dial,
-		Handler: peerHandler{r.events}, Logger: r.logger, QueueBytes: opts.Limits.PeerQueueBytes,
+		Handler: peerHandler{r.events, r.events.putBounded}, Logger: r.logger, QueueBytes: opts.Limits.PeerQueueBytes,
 	})
-	r.shown.Store(&Status{Node: opts.Node, Role: "starting", SafetyOff: opts.SafetyOff})
+	r.network = r.peers
+	r.starting()
 	return r, nil
 }
 
@@ -116,26 +86,21 @@ func (r *Replica) openFiles() (err error) {
 	if r.dir, err = store.Open(store.Options{Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff}); err != nil {
 		return err
 	}
-	if r.log, err = r.dir.OpenLog(store.LogOptions{Group: group, SegmentBytes: o.Limits.SegmentBytes}); err != nil {
+	log, err := r.dir.OpenLog(store.LogOptions{Group: group, SegmentBytes: o.Limits.SegmentBytes})
+	if err != nil {
 		return err
 	}
+	r.log = log
 	stateOptions := store.StateOptions{Group: group, Fatal: r.fail}
 	if o.SafetyOff {
 		stateOptions.MemTableBytes = memTableSafetyOff
 	}
-	if r.state, err = r.dir.OpenState(stateOptions); err != nil {
+	disk, err := r.dir.OpenState(stateOptions)
+	if err != nil {
 		return err
 	}
-	if r.start, err = store.Begin(r.log, r.state); err != nil {
-		return err
-	}
-	if o.testMachine != nil {
-		r.decides, err = o.testMachine(r.state)
-		return err
-	}
-	r.machine, err = loadMachine(r.state)
-	r.decides = r.machine
-	return err
+	r.state = disk
+	return r.load()
 }
 
 func (r *Replica) listen() (err error) {
@@ -161,12 +126,13 @@ func (r *Replica) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, r.end)()
 	var network, loops sync.WaitGroup
 	netCtx, stopNetwork := context.WithCancel(context.Background())
-	network.Go(func() { r.network.Run(netCtx) })
+	network.Go(func() { r.peers.Run(netCtx) })
 	asking, stopAsking := context.WithCancel(ctx)
 	network.Go(func() { <-r.done; stopAsking() })
 	stamp, err := r.found(asking)
 	if err == nil {
-		err = r.build(stamp)
+		// Stream ids must rise over restarts.
+		err = r.build(stamp, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), uint64(time.Now().UnixMicro()))
 	}
 	if err == nil {
 		for _, loop := range []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop} {
@@ -193,48 +159,6 @@ func (r *Replica) Run(ctx context.Context) error {
 		return *f
 	}
 	return r.closeErr
-}
-
-// build makes raft and the steps.
-func (r *Replica) build(stamp peer.Stamp) error {
-	c := &core{
-		self: uint64(r.opts.Node), limits: r.opts.Limits, safety: !r.opts.SafetyOff, logger: r.logger,
-		rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), home: r.home,
-		term: r.start.State.Term, commit: r.start.State.Commit, stamp: stamp, dropEntry: r.opts.testDrop,
-	}
-	if r.opts.SafetyOff {
-		c.limits.EntriesInFlight = 1 << 20
-	}
-	nodes := []command.NodeID{}
-	for _, v := range stamp.Voters {
-		nodes = append(nodes, command.NodeID(v))
-		if v != c.self {
-			c.others = append(c.others, v)
-		}
-	}
-	if err := c.init(&storage{log: r.log, start: r.start, voters: stamp.Voters, snapshotWanted: r.snapshotWanted}); err != nil {
-		return err
-	}
-	r.core = c
-	r.appender = appender{log: r.log, fault: r.opts.testFault}
-	r.applier = &applier{
-		node: r.opts.Node, nodes: nodes, machine: r.decides, state: r.state, batch: r.state.NewBatch(),
-		home: r.home, mailbox: r.opts.Mailbox, requests: r.requests, applied: r.start.Applied,
-	}
-	r.applier.report()
-	r.events.put(event{kind: evProgress, progress: r.applier.out.progress})
-	return nil
-}
-
-// snapshotWanted says that the log lacks what a peer needs. It is kept for the slowest peer,
-// so this is a fault.
-func (r *Replica) snapshotWanted() {
-	now := r.monotonic()
-	if r.wantedAt != 0 && now < r.wantedAt+complainEvery {
-		return // raft asks again with every heartbeat
-	}
-	r.wantedAt = now
-	r.logger.Error("a peer needs entries that the log has no more; snapshots don't exist yet: stop it, and replace its directory by a copy of another stopped node's state")
 }
 
 // fail ends the node for good.
@@ -271,64 +195,6 @@ func (r *Replica) closeFiles() (err error) {
 
 // monotonic is the time since Open.
 func (r *Replica) monotonic() time.Duration { return time.Since(r.began) }
-
-// Propose queues a record body (encoded commands of one connection, or of none) and owns
-// it from then on. Records of one node are applied in the order proposed, but for bodies
-// above command.MaxPlain, which travel in parts while records of other connections pass.
-// It never blocks. false: the node has no epoch now.
-func (r *Replica) Propose(body []byte) bool { return r.propose(body, nil) }
-
-func (r *Replica) propose(body []byte, done func(error)) bool {
-	if !r.home.propose(body, done) {
-		return false
-	}
-	r.events.kick()
-	return true
-}
-
-// Backlog is the bytes proposed and not yet applied here. Above 8 MiB, give senders no
-// credit [8.6].
-func (r *Replica) Backlog() int { return r.home.backlog() }
-
-// Barrier calls done once, soon, on the apply goroutine, never on the caller's stack:
-// true when this replica has applied, and its Mailbox been given, everything that was
-// committed before the call (ReadIndex); false where no majority answered within 5 s.
-// done must not block. Once the node has ended, done isn't called.
-func (r *Replica) Barrier(done func(ok bool)) { r.events.put(event{kind: evBarrier, done: done}) }
-
-// LeaseUntil is the moment up to which deliveries may be written [3.8], with a monotonic
-// reading: 1.0 s after the sending of the last successful barrier. The zero time: no
-// lease. Barriers renew it every 300 ms while WantLease is set.
-func (r *Replica) LeaseUntil() time.Time {
-	if until := r.lease.Load(); until != 0 {
-		return r.began.Add(time.Duration(until))
-	}
-	return time.Time{}
-}
-
-// WantLease says whether the lease is to be kept up: set it while clients are connected,
-// so that an idle node costs nothing.
-func (r *Replica) WantLease(want bool) { r.events.put(event{kind: evLease, refused: !want}) }
-
-// Lag is how long ago the oldest entry that isn't applied here was known to be committed
-// [3.5]; 0 for a node that keeps up.
-func (r *Replica) Lag() time.Duration { return time.Duration(r.lagNanos.Load()) }
-
-// Lagging reports a Lag above 2 s: the node is not ready, and its home withdraws
-// allowances.
-func (r *Replica) Lagging() bool { return r.Lag() > notReadyLag }
-
-// Message appends the stored message's bytes to dst, all sections as they came.
-// command.ErrNoMessage when it is gone.
-func (r *Replica) Message(dst []byte, inc command.Incarnation, message uint64) ([]byte, error) {
-	body, ok, err := state.ReadMessage(dst, group, inc, message, func(key, dst []byte) ([]byte, bool, error) {
-		return r.state.Get(key, dst)
-	})
-	if err == nil && !ok {
-		err = command.ErrNoMessage
-	}
-	return body, err
-}
 
 // Close ends the node at once, like a loss of the process: nothing is flushed, nobody is
 // told. It returns when all goroutines have ended.

@@ -459,7 +459,7 @@ func TestOtherCluster(t *testing.T) {
 		return len(stranger.wire.conns) >= 2
 	})
 	for _, other := range a.nodes {
-		if other.network.Connected(uint64(f.id)) {
+		if other.peers.Connected(uint64(f.id)) {
 			t.Errorf("node %d talks to a node of another cluster", other.id)
 		}
 	}

@@ -3,6 +3,8 @@ package replica
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -13,50 +15,51 @@ import (
 type requests struct {
 	mu      sync.Mutex
 	last    uint64
-	waiting map[uint64]chan command.Effect // capacity 1; closed when the epoch ends; guarded by mu
+	waiting map[uint64]func(command.Effect, error) // guarded by mu
 }
 
-func (q *requests) begin() (uint64, chan command.Effect) {
-	ch := make(chan command.Effect, 1)
+func (q *requests) begin(done func(command.Effect, error)) uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
 	if q.waiting == nil {
-		q.waiting = map[uint64]chan command.Effect{}
+		q.waiting = map[uint64]func(command.Effect, error){}
 	}
-	q.waiting[q.last] = ch
-	return q.last, ch
+	q.waiting[q.last] = done
+	return q.last
 }
 
-func (q *requests) forget(id uint64) {
+// forget takes a request back; done is nil where it was answered.
+func (q *requests) forget(id uint64) (done func(command.Effect, error)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	done = q.waiting[id]
 	delete(q.waiting, id)
+	return done
 }
 
 func (q *requests) answer(e command.Effect) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if ch, ok := q.waiting[e.Request]; ok {
-		delete(q.waiting, e.Request)
-		ch <- e
+	if done := q.forget(e.Request); done != nil {
+		done(e, nil)
 	}
 }
 
+// endAll answers all with ErrEpochEnded, in the order of their beginning.
 func (q *requests) endAll() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	for id, ch := range q.waiting {
-		close(ch)
-		delete(q.waiting, id)
+	waiting := q.waiting
+	q.waiting = nil
+	q.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(waiting)) {
+		waiting[id](command.Effect{}, ErrEpochEnded)
 	}
 }
 
-// Request proposes a queue command of the node itself (zero Conn; its Request is set
-// here) and waits for its effect. Errors: ErrNoEpoch, ErrEpochEnded, ErrClosed, ctx's:
-// after all but the first the command may still be applied. A refusal is in the effect.
-func (r *Replica) Request(ctx context.Context, cmd command.Command) (command.Effect, error) {
-	id, ch := r.requests.begin()
+// request proposes a queue command of the node itself, whose Request is set here. done is
+// called once, on the apply goroutine, with the effect or ErrEpochEnded, and must not block.
+// Errors: ErrNoEpoch; done isn't called then.
+func (s *steps) request(cmd command.Command, done func(command.Effect, error)) (id uint64, err error) {
+	id = s.requests.begin(done)
 	switch c := cmd.(type) {
 	case *command.QueueCreate:
 		c.Request = id
@@ -65,19 +68,32 @@ func (r *Replica) Request(ctx context.Context, cmd command.Command) (command.Eff
 	case *command.QueuePurge:
 		c.Request = id
 	default:
-		r.requests.forget(id)
-		return command.Effect{}, fmt.Errorf("oncemq: a node makes no requests of kind %d", cmd.Kind())
+		s.requests.forget(id)
+		return 0, fmt.Errorf("oncemq: a node makes no requests of kind %d", cmd.Kind())
 	}
-	if !r.Propose(command.Append(nil, cmd)) {
-		r.requests.forget(id)
-		return command.Effect{}, ErrNoEpoch
+	if !s.Propose(command.Append(nil, cmd)) {
+		s.requests.forget(id)
+		return 0, ErrNoEpoch
+	}
+	return id, nil
+}
+
+// Request proposes a queue command of the node itself (zero Conn; its Request is set
+// here) and waits for its effect. Errors: ErrNoEpoch, ErrEpochEnded, ErrClosed, ctx's:
+// after all but the first the command may still be applied. A refusal is in the effect.
+func (r *Replica) Request(ctx context.Context, cmd command.Command) (command.Effect, error) {
+	type answer struct {
+		effect command.Effect
+		err    error
+	}
+	ch := make(chan answer, 1)
+	id, err := r.request(cmd, func(e command.Effect, err error) { ch <- answer{e, err} })
+	if err != nil {
+		return command.Effect{}, err
 	}
 	select {
-	case e, ok := <-ch:
-		if !ok {
-			return command.Effect{}, ErrEpochEnded
-		}
-		return e, nil
+	case a := <-ch:
+		return a.effect, a.err
 	case <-ctx.Done():
 		r.requests.forget(id)
 		return command.Effect{}, ctx.Err()

@@ -53,34 +53,34 @@ type PeerStatus struct {
 
 // publish shows the outcome of a step to other goroutines. The status is only made anew
 // where something but indexes has changed; those are read where they are.
-func (r *Replica) publish() {
-	c := r.core
-	r.lease.Store(int64(c.barriers.lease))
-	r.lagNanos.Store(int64(c.lag.of(c.now)))
-	old := r.shown.Load()
-	epoch, _, _ := r.home.life()
+func (s *steps) publish() {
+	c := s.core
+	s.lease.Store(int64(c.barriers.lease))
+	s.lagNanos.Store(int64(c.lag.of(c.now)))
+	old := s.shown.Load()
+	epoch, _, _ := s.home.life()
 	if old.Role == roleName(c.role) && uint64(old.Leader) == c.lead && old.Term == c.term && old.Epoch == epoch &&
-		old.Cluster == c.stamp.Cluster && c.now-r.shownAt < c.limits.Tick {
+		old.Cluster == c.stamp.Cluster && c.now-s.shownAt < c.limits.Tick {
 		return
 	}
-	r.shownAt = c.now
-	s := &Status{
-		Node: r.opts.Node, Leader: command.NodeID(c.lead), Role: roleName(c.role), Term: c.term, Commit: c.commit,
-		Cluster: c.stamp.Cluster, Epoch: epoch, SafetyOff: r.opts.SafetyOff,
+	s.shownAt = c.now
+	now := &Status{
+		Node: s.opts.Node, Leader: command.NodeID(c.lead), Role: roleName(c.role), Term: c.term, Commit: c.commit,
+		Cluster: c.stamp.Cluster, Epoch: epoch, SafetyOff: s.opts.SafetyOff,
 	}
 	for _, other := range c.others {
-		s.Peers = append(s.Peers, PeerStatus{Node: command.NodeID(other), Connected: c.failover.up[other]})
+		now.Peers = append(now.Peers, PeerStatus{Node: command.NodeID(other), Connected: c.failover.up[other]})
 	}
 	if c.leads() {
 		c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-			for i := range s.Peers {
-				if uint64(s.Peers[i].Node) == id {
-					s.Peers[i].Match = pr.Match
+			for i := range now.Peers {
+				if uint64(now.Peers[i].Node) == id {
+					now.Peers[i].Match = pr.Match
 				}
 			}
 		})
 	}
-	r.shown.Store(s)
+	s.shown.Store(now)
 }
 
 func roleName(role raft.StateType) string {
@@ -97,34 +97,41 @@ func roleName(role raft.StateType) string {
 }
 
 // Status is a snapshot that costs nothing. Commit and Peers may be a tick old.
-func (r *Replica) Status() Status {
-	s := *r.shown.Load()
-	s.Applied = r.state.AppliedIndex()
-	s.Commit = max(s.Commit, s.Applied)
-	s.Epoch, _, _ = r.home.life()
-	s.Lag, s.Backlog, s.LogBytes = r.Lag(), r.Backlog(), r.log.SizeBytes()
-	return s
+func (s *steps) Status() Status {
+	now := *s.shown.Load()
+	now.Applied = s.state.AppliedIndex()
+	now.Commit = max(now.Commit, now.Applied)
+	now.Epoch, _, _ = s.home.life()
+	now.Lag, now.Backlog, now.LogBytes = s.Lag(), s.Backlog(), s.log.SizeBytes()
+	return now
 }
 
 // Ready is nil when the node may get clients: a leader is known, its epoch is applied,
 // it doesn't lag. Otherwise it says which of these. With safety off only the leader has an
 // epoch; the others are ready without.
+func (s *steps) Ready() error {
+	shown := s.shown.Load()
+	switch epoch, _, wanted := s.home.life(); {
+	case !wanted:
+		return ErrClosed
+	case shown.Leader == 0:
+		return fmt.Errorf("no leader is known: %w", ErrNoQuorum)
+	case epoch == 0 && (!shown.SafetyOff || shown.Role == roleLeader):
+		return ErrNoEpoch
+	case s.Lagging():
+		return fmt.Errorf("this node is %s behind the cluster", s.Lag().Round(time.Millisecond))
+	}
+	return nil
+}
+
+// Ready is nil when the node may get clients: it is live, a leader is known, its epoch is
+// applied, it doesn't lag. Otherwise it says which of these. With safety off only the leader
+// has an epoch; the others are ready without.
 func (r *Replica) Ready() error {
 	if err := r.Live(); err != nil {
 		return err
 	}
-	s := r.shown.Load()
-	switch epoch, _, wanted := r.home.life(); {
-	case !wanted:
-		return ErrClosed
-	case s.Leader == 0:
-		return fmt.Errorf("no leader is known: %w", ErrNoQuorum)
-	case epoch == 0 && (!s.SafetyOff || s.Role == roleLeader):
-		return ErrNoEpoch
-	case r.Lagging():
-		return fmt.Errorf("this node is %s behind the cluster", r.Lag().Round(time.Millisecond))
-	}
-	return nil
+	return r.steps.Ready()
 }
 
 // Live is nil, or the reason why only a restart helps.

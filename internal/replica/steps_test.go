@@ -114,7 +114,7 @@ func TestLogClock(t *testing.T) {
 
 // [1.1] The home keeps every record until it is applied, and starts anew at the oldest.
 func TestHome(t *testing.T) {
-	h := newHome()
+	h := newHome(cryptoRandom)
 	if h.propose(body("x"), nil) {
 		t.Error("proposed without an epoch")
 	}
@@ -157,7 +157,7 @@ func TestHome(t *testing.T) {
 
 // [5.2] Never more than two parts are under way, and the bytes are counted once.
 func TestHomeParts(t *testing.T) {
-	h := newHome()
+	h := newHome(cryptoRandom)
 	h.begin(1)
 	large := []byte(strings.Repeat("x", 5*command.MaxPlain))
 	done := false

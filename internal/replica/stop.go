@@ -3,8 +3,6 @@ package replica
 import (
 	"context"
 	"time"
-
-	"github.com/oncemq/oncemq/internal/peer"
 )
 
 // stopStep bounds each step of an orderly stop.
@@ -16,8 +14,7 @@ const stopStep = 2 * time.Second
 func (r *Replica) Stop(ctx context.Context) error {
 	r.home.shutDown()
 	r.until(ctx, func() bool { return r.home.backlog() == 0 })
-	if epoch, _, _ := r.home.life(); epoch != 0 {
-		r.events.put(event{kind: evLeave, note: peer.Note{Kind: peer.NoteNodeDown, Index: uint64(epoch)}})
+	if r.leave() {
 		r.until(ctx, func() bool { epoch, _, _ := r.home.life(); return epoch == 0 })
 	}
 	if len(r.opts.Peers) > 1 && r.Status().Role == roleLeader {

@@ -13,10 +13,39 @@ import (
 // group is the one raft group of this version.
 const group = 0
 
+// Log is what a replica needs of its log; *[store.Log] is one, and says what each method does.
+// The append goroutine calls Append, Prepare and Cut; the rest is called by any.
+type Log interface {
+	Append(a store.Append) error
+	Prepare() (more bool, err error)
+	Cut(index uint64) error
+	FirstIndex() uint64
+	LastIndex() uint64
+	Term(index uint64) (uint64, error)
+	Entries(dst []store.Entry, lo, hi, maxBytes uint64) ([]store.Entry, error)
+	HardState() store.HardState
+	SizeBytes() int64
+	Path() string
+	Close() error
+}
+
+// State is what a replica needs of the state on disk; *[store.State] is one, and says what each
+// method does. The apply goroutine calls Apply; the rest is called by any.
+type State interface {
+	Apply(b *store.Batch, applied uint64) error
+	Get(key, dst []byte) (value []byte, ok bool, err error)
+	IterateRange(start, end []byte, fn func(key, value []byte) bool) error
+	AppliedIndex() uint64
+	DurableIndex() (uint64, error)
+	Flush() error
+	Path() string
+	Close() error
+}
+
 // storage is raft's view of the log on disk. The append goroutine writes the log; raft
 // reads what is stable, from the log's tail in memory or, for a slow peer, from disk.
 type storage struct {
-	log    *store.Log
+	log    Log
 	start  store.Start
 	voters []uint64
 	// snapshotWanted is told when raft can't help a peer from the log alone.
