@@ -100,8 +100,8 @@ func (r *reader) checkProperties() {
 		if !ok {
 			continue
 		}
-		got := typeOfCode[c]
-		if got != want && (want != 0 || !isMessageID(got)) {
+		got := typeOfCode[c] // 0 as well: of what is described or undefined
+		if want == 0 && !isMessageID(got) || want != 0 && got != want {
 			r.fail("a field of properties has the wrong type")
 			break
 		}
