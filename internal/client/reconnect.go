@@ -132,7 +132,7 @@ func (c *Core) Deadline() time.Time {
 	switch c.phase {
 	case phaseWaiting:
 		return c.retryAt
-	case phaseOpening, phaseOpen, phaseClosing:
+	case phaseOpening, phaseOpen:
 		at := c.engineTick
 		if c.due {
 			if silent := c.silentAt(); at.IsZero() || silent.Before(at) {
@@ -140,6 +140,8 @@ func (c *Core) Deadline() time.Time {
 			}
 		}
 		return at
+	case phaseClosing:
+		return c.silentAt() // the engine's timers mean nothing behind Close: Tick doesn't serve them
 	default:
 		return time.Time{}
 	}

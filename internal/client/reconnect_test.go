@@ -418,3 +418,22 @@ func TestNoTakeOverAfterOversleeping(t *testing.T) {
 		}
 	}
 }
+
+// While a Close waits for its answer the engine's next tick may pass: nobody serves it, so that Deadline must not name it, or the driver
+// goes round and round until the node is given up.
+func TestClosingNeedsNoEngineTick(t *testing.T) {
+	r := newRig(t)
+	r.session(false)
+	r.now = r.core.Deadline().Add(-time.Second)
+	r.silent = true
+	r.core.Close(r.now)
+	r.move()
+	for !r.core.Over() {
+		at := r.core.Deadline()
+		if !at.After(r.now) {
+			t.Fatalf("Deadline %v is not after %v", at, r.now)
+		}
+		r.now = at
+		r.core.Tick(r.now)
+	}
+}
