@@ -38,6 +38,14 @@ type Node struct {
 	tb testing.TB
 }
 
+// Build builds the binary, once, and says where it is; $ONCEMQ where that is set.
+func Build() (path string, err error) {
+	if path := os.Getenv("ONCEMQ"); path != "" {
+		return path, nil
+	}
+	return build()
+}
+
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "oncemq-test-bin")
 	if err != nil {
@@ -49,16 +57,13 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("building oncemq: %w\n%s", err, text)
 	}
 	// Nodes may run as other users.
-	return out, os.Chmod(dir, 0o755) //nolint:gosec // a program, not a secret
+	return out, os.Chmod(dir, 0o755)
 })
 
-// Binary is the path of the oncemq binary: $ONCEMQ where set, else built once.
+// Binary is the path that Build gives.
 func Binary(tb testing.TB) string {
 	tb.Helper()
-	if path := os.Getenv("ONCEMQ"); path != "" {
-		return path
-	}
-	path, err := build()
+	path, err := Build()
 	if err != nil {
 		tb.Fatal(err)
 	}

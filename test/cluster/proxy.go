@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Proxy passes bytes between clients and one node, and does something harmful after
-// an exact number of bytes in one direction.
+// Proxy passes bytes between clients and one server, keeps the conditions set for each
+// direction, and can do something harmful after an exact number of bytes.
 type Proxy struct {
 	Addr     string
 	target   string
@@ -15,14 +15,44 @@ type Proxy struct {
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool
+	pairs map[*pair]bool
 	// armed: after left more bytes in direction toServer, act runs, once, and every
 	// connection is cut. Not one byte more gets through.
 	armed    bool
 	toServer bool
 	left     int
 	act      func()
-	passed   [2]int // bytes since Arm, to the client and to the server
+	passed   [2]int // bytes since Arm, by direction
+	refuse   bool   // newcomers are reset
+	weather  [2]weather
+}
+
+// pair is one connection and what stands behind it.
+type pair struct {
+	client, server net.Conn
+	once           sync.Once
+	done           chan struct{}
+}
+
+func (c *pair) close() {
+	c.once.Do(func() {
+		close(c.done)
+		_ = c.client.Close()
+		_ = c.server.Close()
+	})
+}
+
+// The directions, as indexes.
+const (
+	toClient = 0
+	toServer = 1
+)
+
+func direction(server bool) int {
+	if server {
+		return toServer
+	}
+	return toClient
 }
 
 // NewProxy starts a proxy in front of target. It ends with the test.
@@ -32,7 +62,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, conns: make(map[net.Conn]bool)}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, pairs: make(map[*pair]bool)}
 	p.wg.Go(p.accept)
 	tb.Cleanup(func() {
 		_ = l.Close()
@@ -52,21 +82,35 @@ func (p *Proxy) Arm(toServer bool, n int, act func()) {
 
 // Disarm reports whether the proxy was still armed, that is, had not cut, and how
 // many bytes have passed to the server and to the client since Arm.
-func (p *Proxy) Disarm() (armed bool, toServer, toClient int) {
+func (p *Proxy) Disarm() (armed bool, passedToServer, passedToClient int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	armed, p.armed = p.armed, false
-	return armed, p.passed[1], p.passed[0]
+	return armed, p.passed[toServer], p.passed[toClient]
 }
 
 // Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
+	p.cut()
+}
+
+// cut is Cut for who holds mu.
+func (p *Proxy) cut() {
+	for c := range p.pairs {
+		c.close()
 	}
-	clear(p.conns)
+	clear(p.pairs)
+}
+
+// Refuse cuts all connections and resets each new one, until it is called with false.
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse = on; on {
+		p.cut()
+	}
 }
 
 func (p *Proxy) accept() {
@@ -75,59 +119,68 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			// The client must see what it would see without us: nobody there.
-			_ = client.(*net.TCPConn).SetLinger(0)
-			_ = client.Close()
-			continue
+		if c := p.connect(client); c != nil {
+			p.wg.Go(func() { p.pass(c, c.client, c.server, true) })
+			p.wg.Go(func() { p.pass(c, c.server, c.client, false) })
 		}
-		p.mu.Lock()
-		p.conns[client], p.conns[server] = true, true
-		p.mu.Unlock()
-		p.wg.Go(func() { p.pass(client, server, true) })
-		p.wg.Go(func() { p.pass(server, client, false) })
 	}
 }
 
-func (p *Proxy) pass(from, to net.Conn, toServer bool) {
-	defer func() {
-		_ = from.Close()
-		_ = to.Close()
-		p.mu.Lock()
-		delete(p.conns, from)
-		delete(p.conns, to)
-		p.mu.Unlock()
-	}()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 && !p.forward(to, buf[:n], toServer) {
-			return
+// connect puts the server behind a new connection; nil: there is none.
+func (p *Proxy) connect(client net.Conn) *pair {
+	server, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || p.refuse {
+		if err == nil {
+			_ = server.Close()
 		}
-		if err != nil {
-			return
+		// The client must see what it would see without us: nobody there.
+		_ = client.(*net.TCPConn).SetLinger(0)
+		_ = client.Close()
+		return nil
+	}
+	c := &pair{client: client, server: server, done: make(chan struct{})}
+	p.pairs[c] = true
+	return c
+}
+
+// pass passes what comes from from, until one side ends or the proxy cuts.
+func (p *Proxy) pass(c *pair, from, to net.Conn, server bool) {
+	pieces := make(chan piece, piecesUnderway)
+	p.wg.Go(func() { read(c, from, pieces) })
+	for b := range pieces {
+		if !p.await(c, server, b) || !p.forward(to, b.bytes, server) {
+			break
 		}
+	}
+	c.close()
+	p.mu.Lock()
+	delete(p.pairs, c)
+	p.mu.Unlock()
+	for range pieces { // so that the reader ends
 	}
 }
 
 // forward writes b, or the part of it that may still pass; false: cut.
-func (p *Proxy) forward(to net.Conn, b []byte, toServer bool) bool {
+func (p *Proxy) forward(to net.Conn, b []byte, server bool) bool {
 	p.mu.Lock()
+	if !p.armed {
+		// Without the lock: the other side may have stopped reading.
+		p.mu.Unlock()
+		_, err := to.Write(b)
+		return err == nil
+	}
 	defer p.mu.Unlock()
 	cut := false
-	if p.armed && toServer == p.toServer {
+	if server == p.toServer {
 		if len(b) > p.left {
 			b, cut = b[:p.left], true
 		}
 		p.left -= len(b)
 	}
 	if len(b) > 0 {
-		if toServer {
-			p.passed[1] += len(b)
-		} else {
-			p.passed[0] += len(b)
-		}
+		p.passed[direction(server)] += len(b)
 		if _, err := to.Write(b); err != nil {
 			return false
 		}
@@ -137,10 +190,7 @@ func (p *Proxy) forward(to net.Conn, b []byte, toServer bool) bool {
 		if p.act != nil {
 			p.act()
 		}
-		for c := range p.conns {
-			_ = c.Close()
-		}
-		clear(p.conns)
+		p.cut()
 	}
 	return !cut
 }
