@@ -48,7 +48,7 @@ func (c *Conn) holding() bool {
 
 // onWindow: a session takes more transfers.
 func (c *Conn) onWindow(s *engine.Session) {
-	for _, k := range c.consumers {
+	for _, k := range inOrder(c.consumers) {
 		if k.s.eng == s {
 			c.ready1(k)
 			c.touch(k)
@@ -151,7 +151,7 @@ func (c *Conn) onWithdrawn(e *command.Effect) {
 // audit withdraws what must not stay with the links, and says when to look again; the zero time means never.
 func (c *Conn) audit() (next time.Time) {
 	hold := c.holding()
-	for _, k := range c.consumers {
+	for _, k := range inOrder(c.consumers) {
 		if !k.open || k.detached {
 			continue
 		}

@@ -73,7 +73,7 @@ func (c *Conn) end(cause command.EndCause) {
 // unwritten lists what the client can't have seen, for every consumer: what it doesn't name is unknown to the state.
 func (c *Conn) unwritten() []command.LinkUnwritten {
 	var links []command.LinkUnwritten
-	for _, k := range c.consumers {
+	for _, k := range inOrder(c.consumers) {
 		if !k.gone {
 			links = append(links, command.LinkUnwritten{Link: k.num, Received: k.received, Unwritten: k.unwritten(nil)})
 		}

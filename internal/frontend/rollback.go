@@ -49,7 +49,7 @@ func (c *Conn) kill(t *tx, reason string) {
 // abandon rolls back and forgets the undecided transactions for which match holds: their control link or session is gone
 // (T7).
 func (c *Conn) abandon(match func(*tx) bool) {
-	for id, t := range c.txs {
+	for _, t := range c.txsInOrder() {
 		if !match(t) || t.phase == txDeciding {
 			continue
 		}
@@ -58,14 +58,14 @@ func (c *Conn) abandon(match func(*tx) bool) {
 			reason = command.ReasonSessionEnded
 		}
 		c.kill(t, reason)
-		delete(c.txs, id)
+		delete(c.txs, t.id)
 	}
 }
 
 // expire rolls back the transactions that are idle or open for too long (T20), and says when to look again.
 func (c *Conn) expire() (next time.Time) {
 	cfg := &c.node.cfg
-	for _, t := range c.txs {
+	for _, t := range c.txsInOrder() {
 		if t.phase == txDead || t.phase == txDeciding {
 			continue
 		}

@@ -101,12 +101,12 @@ func (c *Conn) onEnd(s *engine.Session, err *engine.Error) {
 	}
 	x.over = true
 	c.abandon(func(t *tx) bool { return t.home == x })
-	for _, k := range c.consumers {
+	for _, k := range inOrder(c.consumers) {
 		if k.s == x {
 			c.endConsumer(k, true)
 		}
 	}
-	for _, p := range c.producers {
+	for _, p := range inOrder(c.producers) {
 		if p.s == x {
 			c.endProducer(p, true)
 		}

@@ -255,7 +255,7 @@ func (c *Conn) giveBack(k *consumer, o *out, settled bool) {
 
 // enlisted lists a consumer's deliveries in live transactions; they outlive its link.
 func (c *Conn) enlisted(k *consumer) (refs []command.DeliveryRef) {
-	for _, t := range c.txs {
+	for _, t := range c.txsInOrder() {
 		if t.phase == txDead {
 			continue
 		}
