@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -249,6 +251,46 @@ func TestVoters(t *testing.T) {
 		bad[i] ^= 1
 		if _, ok := decodeVoters(bad); ok {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// run makes entries lo to hi, of some size each.
+func run(lo, hi, term uint64, size int) (entries []Entry) {
+	for i := lo; i <= hi; i++ {
+		entries = append(entries, Entry{Index: i, Term: term, Type: uint8(i % 3), Data: bytes.Repeat([]byte{byte(i), byte(term)}, size/2)})
+	}
+	return entries
+}
+
+func mustAppend(t *testing.T, l *Log, a Append) {
+	t.Helper()
+	if err := l.Append(a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want reads entries and compares.
+func want(t *testing.T, l *Log, entries []Entry) {
+	t.Helper()
+	got, err := l.Entries(nil, entries[0].Index, entries[len(entries)-1].Index+1, 0)
+	same := func(x, y Entry) bool { return x.Index == y.Index && x.Term == y.Term && bytes.Equal(x.Data, y.Data) }
+	if err != nil || !slices.EqualFunc(got, entries, same) {
+		t.Fatalf("%d of %d entries from %d on, or others: %v", len(got), len(entries), entries[0].Index, err)
+	}
+}
+
+// TestSegmentSizes: sizes that make no sense are refused.
+func TestSegmentSizes(t *testing.T) {
+	d, l, err := openDirLog(vfs.NewCrashableMem(), smallLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	defer l.Close()
+	for _, size := range []int64{1, 2 << 30} {
+		if _, err := d.OpenLog(LogOptions{SegmentBytes: size}); err == nil {
+			t.Errorf("segments of %d bytes", size)
 		}
 	}
 }

@@ -23,6 +23,9 @@ type StateOptions struct {
 	// MemTableBytes is the size at which a memtable is flushed, 64 MiB where 0. The first ones are smaller (256 KiB,
 	// doubling), so that an idle node needs little.
 	MemTableBytes uint64
+	// SpillInApply has Apply write a full buffer to Pebble itself, instead of a goroutine: slower, but what a crash leaves then
+	// hangs on the calls alone. For simulators, with a MemTableBytes that is never reached.
+	SpillInApply bool
 	// Logf takes Pebble's information and error lines; nil drops them.
 	Logf func(format string, args ...any)
 	// Fatal is called, from a goroutine of Pebble's, when a flush or compaction failed or a table turned out damaged; it
@@ -50,11 +53,12 @@ type State struct {
 	empty    *buffer   // for reuse; guarded by mu
 	err      error     // of a spill that failed: the state is over; guarded by mu
 	scratch  *pebble.Batch
+	inApply  bool // StateOptions.SpillInApply
 }
 
 // OpenState opens or creates the state of the directory. Errors: ErrCorrupt, ErrVersion.
 func (d *Dir) OpenState(opts StateOptions) (*State, error) {
-	s := &State{path: d.Path(stateName), group: opts.Group}
+	s := &State{path: d.Path(stateName), group: opts.Group, inApply: opts.SpillInApply}
 	if err := d.fs.MkdirAll(s.path, 0o700); err != nil {
 		return nil, fmt.Errorf("making the state directory %s: %w", s.path, err)
 	}
@@ -154,6 +158,12 @@ func (s *State) spill() {
 		s.spilled.Wait()
 	}
 	if s.written == s.inMemory.Load() || s.err != nil {
+		return
+	}
+	if s.inApply {
+		s.written = s.inMemory.Load()
+		s.err = s.commit(s.written, s.buffer.write(s.scratch))
+		s.buffer.reset()
 		return
 	}
 	s.spilling, s.buffer, s.empty = s.buffer, s.empty, nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -91,37 +92,6 @@ func TestStateCrash(t *testing.T) {
 	if len(rose) < 3 {
 		t.Errorf("flushed too rarely to show anything: %v", rose)
 	}
-}
-
-// TestDurableIndex: it stays behind the applied index until a flush, and reaches it then.
-func TestDurableIndex(t *testing.T) {
-	_, s := openState(t, vfs.NewCrashableMem(), StateOptions{})
-	check := func(applied, durable uint64) {
-		t.Helper()
-		got, err := s.DurableIndex()
-		if err != nil || got != durable || s.AppliedIndex() != applied {
-			t.Errorf("applied %d, durable %d, %v; want %d, %d", s.AppliedIndex(), got, err, applied, durable)
-		}
-	}
-	check(0, 0)
-	if err := s.Apply(nil, 7); err != nil {
-		t.Fatal(err)
-	}
-	check(7, 0)
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	check(7, 7)
-	if err := s.Apply(nil, 9); err != nil {
-		t.Fatal(err)
-	}
-	check(9, 7)
-	defer func() {
-		if recover() == nil {
-			t.Error("an applied index that goes back was taken")
-		}
-	}()
-	s.Apply(nil, 9)
 }
 
 // TestStateReads: get, iterate and ranges; a batch is empty after Apply.
@@ -211,6 +181,33 @@ func (fs *createFails) Create(name string, c vfs.DiskWriteCategory) (vfs.File, e
 		return nil, errors.New("EIO")
 	}
 	return fs.FS.Create(name, c)
+}
+
+// TestSpillInApply: a full buffer is in Pebble when Apply returns, and what is applied then is all there.
+func TestSpillInApply(t *testing.T) {
+	_, s := openState(t, vfs.NewCrashableMem(), StateOptions{SpillInApply: true})
+	b := s.NewBatch()
+	key := func(i uint64) []byte { return fmt.Appendf([]byte{0, 0}, "%06d", i) }
+	var spilled []uint64
+	for i := uint64(1); i <= 300; i++ {
+		b.Put(key(i), make([]byte, 10<<10))
+		if err := s.Apply(b, i); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.readApplied(&pebble.IterOptions{}); err != nil {
+			t.Fatal(err)
+		} else if got == i {
+			spilled = append(spilled, i)
+		}
+	}
+	// 1 MiB at a time, of 10 KiB each.
+	if len(spilled) != 2 || spilled[1] != 2*spilled[0] {
+		t.Errorf("spilled at %v", spilled)
+	}
+	n := 0
+	if err := s.Iterate([]byte{0, 0}, func(_, _ []byte) bool { n++; return true }); err != nil || n != 300 {
+		t.Errorf("%d keys, %v", n, err)
+	}
 }
 
 // TestBegin: what a start needs, and the parts of a directory that don't fit each other (faults 58, 61).

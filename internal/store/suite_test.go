@@ -1,319 +1,83 @@
-package store
+package store_test
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
+	"io"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/oncemq/oncemq/internal/store"
+	"github.com/oncemq/oncemq/internal/store/storetest"
 )
 
-// raftLog is what the suite holds every implementation of a log to.
-type raftLog interface {
-	Append(Append) error
-	Prepare() (bool, error)
-	Cut(index uint64) error
-	FirstIndex() uint64
-	LastIndex() uint64
-	Term(index uint64) (uint64, error)
-	Entries(dst []Entry, lo, hi, maxBytes uint64) ([]Entry, error)
-	HardState() HardState
-	Empty() bool
-	SizeBytes() int64
-	Close() error
+// disk is a data directory in memory that crashes.
+type disk struct {
+	t     *testing.T
+	files store.FS
+	dir   *store.Dir
+	inUse io.Closer // the log or state
 }
 
-// runLogSuite runs the suite. open opens the log with small segments and a small tail, again with what was in it before.
-func runLogSuite(t *testing.T, start func(t *testing.T) (open func() raftLog)) {
-	for _, c := range []struct {
-		name string
-		test func(t *testing.T, open func() raftLog)
-	}{
-		{"Empty", suiteEmpty},
-		{"Reopen", suiteReopen},
-		{"Ranges", suiteRanges},
-		{"Conflict", suiteConflict},
-		{"Cut", suiteCut},
-		{"Large", suiteLarge},
-		{"CommitAlone", suiteCommitAlone},
-	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, start(t)) })
+func newDisk(t *testing.T) *disk {
+	d := &disk{t: t, files: vfs.NewCrashableMem()}
+	t.Cleanup(d.end)
+	return d
+}
+
+// open opens the directory anew.
+func (d *disk) open() *store.Dir {
+	d.end()
+	var err error
+	if d.dir, err = store.Open(store.Options{Dir: "/data", FS: d.files, Node: 1}); err != nil {
+		d.t.Fatal(err)
 	}
+	return d.dir
+}
+
+// end closes the directory, after what was in use of it.
+func (d *disk) end() {
+	if d.dir != nil {
+		d.dir.Close()
+	}
+	d.dir = nil
+}
+
+// crash leaves what is in use to the past; closing it there only ends its goroutines.
+func (d *disk) crash(seed uint64) {
+	past := d.files
+	d.files = store.CrashFS(past, seed, int(seed%3)*50)
+	d.inUse.Close()
+	d.end()
 }
 
 func TestLogSuite(t *testing.T) {
-	runLogSuite(t, func(t *testing.T) func() raftLog {
-		mem := vfs.NewCrashableMem()
-		var d *Dir
-		t.Cleanup(func() { d.Close() })
-		return func() raftLog {
-			if d != nil {
-				d.Close()
-			}
-			var l *Log
-			var err error
-			if d, l, err = openDirLog(mem, smallLog); err != nil {
+	storetest.RunLog(t, func(t *testing.T) storetest.Disk[storetest.Log] {
+		d := newDisk(t)
+		return storetest.Disk[storetest.Log]{Crash: d.crash, Open: func() storetest.Log {
+			l, err := d.open().OpenLog(store.LogOptions{SegmentBytes: 32 << 10, TailBytes: 6 << 10, SpareSegments: 2})
+			if err != nil {
 				t.Fatal(err)
 			}
+			d.inUse = l
 			return l
-		}
+		}}
 	})
 }
 
-// run makes entries lo to hi, of some size each.
-func run(lo, hi, term uint64, size int) (entries []Entry) {
-	for i := lo; i <= hi; i++ {
-		entries = append(entries, Entry{Index: i, Term: term, Type: uint8(i % 3), Data: bytes.Repeat([]byte{byte(i), byte(term)}, size/2)})
-	}
-	return entries
-}
-
-func mustAppend(t *testing.T, l raftLog, a Append) {
-	t.Helper()
-	if err := l.Append(a); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// want reads lo to hi and compares.
-func want(t *testing.T, l raftLog, entries []Entry) {
-	t.Helper()
-	lo, hi := entries[0].Index, entries[len(entries)-1].Index
-	got, err := l.Entries(nil, lo, hi+1, 0)
-	if err != nil || len(got) != len(entries) {
-		t.Fatalf("entries %d to %d: %d of them, %v", lo, hi, len(got), err)
-	}
-	for i, e := range got {
-		w := entries[i]
-		term, err := l.Term(e.Index)
-		if e.Index != w.Index || e.Term != w.Term || e.Type != w.Type || !bytes.Equal(e.Data, w.Data) || term != w.Term || err != nil {
-			t.Fatalf("entry %d: %d/%d, %d bytes; want %d/%d, %d bytes; term %d, %v", w.Index, e.Index, e.Term, len(e.Data), w.Index, w.Term, len(w.Data), term, err)
-		}
-	}
-}
-
-func suiteEmpty(t *testing.T, open func() raftLog) {
-	for range 2 {
-		l := open()
-		if l.FirstIndex() != 1 || l.LastIndex() != 0 || !l.Empty() || l.HardState() != (HardState{}) || l.SizeBytes() != 0 {
-			t.Errorf("a new log: first %d, last %d, empty %v, state %+v", l.FirstIndex(), l.LastIndex(), l.Empty(), l.HardState())
-		}
-		if term, err := l.Term(0); term != 0 || err != nil {
-			t.Errorf("term of 0: %d, %v", term, err)
-		}
-		if _, err := l.Term(1); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("term of 1: %v", err)
-		}
-		if _, err := l.Entries(nil, 1, 2, 0); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("entry 1: %v", err)
-		}
-		l.Close()
-	}
-	l := open()
-	mustAppend(t, l, Append{State: HardState{Term: 1, Vote: 2}})
-	l.Close()
-	l = open()
-	if l.Empty() || l.HardState() != (HardState{Term: 1, Vote: 2}) {
-		t.Errorf("a vote alone: empty %v, state %+v", l.Empty(), l.HardState())
-	}
-	l.Close()
-}
-
-func suiteReopen(t *testing.T, open func() raftLog) {
-	var all []Entry
-	for round := uint64(0); round < 12; round++ {
-		l := open()
-		if l.LastIndex() != uint64(len(all)) {
-			t.Fatalf("round %d: last index %d, want %d", round, l.LastIndex(), len(all))
-		}
-		for range 4 {
-			next := uint64(len(all)) + 1
-			a := Append{State: HardState{Term: round + 1, Vote: round % 3, Commit: next - 1}, Entries: run(next, next+round%3, round+1, 1500)}
-			mustAppend(t, l, a)
-			all = append(all, a.Entries...)
-			if l.HardState() != a.State {
-				t.Errorf("state %+v, want %+v", l.HardState(), a.State)
-			}
-		}
-		want(t, l, all)
-		l.Close()
-		l = open()
-		want(t, l, all)
-		if l.HardState().Term != round+1 {
-			t.Errorf("round %d: state %+v", round, l.HardState())
-		}
-		l.Close()
-	}
-}
-
-func suiteRanges(t *testing.T, open func() raftLog) {
-	l := open()
-	all := run(1, 60, 1, 1000)
-	for i := 0; i < 60; i += 5 {
-		mustAppend(t, l, Append{State: HardState{Term: 1}, Entries: all[i : i+5]})
-	}
-	for lo := uint64(1); lo <= 60; lo += 3 {
-		for hi := lo; hi <= 60; hi += 7 {
-			want(t, l, all[lo-1:hi])
-		}
-		for _, c := range []struct{ max, n uint64 }{{1, 1}, {999, 1}, {1000, 1}, {2999, 2}, {30000, 30}, {1 << 40, 60}} {
-			got, err := l.Entries(make([]Entry, 2), lo, 61, c.max)
-			if n := min(c.n, 61-lo); err != nil || uint64(len(got)) != n+2 {
-				t.Errorf("from %d, %d bytes: %d entries, %v; want %d", lo, c.max, len(got)-2, err, n)
-			}
-		}
-	}
-	for _, c := range []struct{ lo, hi uint64 }{{60, 62}, {61, 62}, {80, 90}} {
-		if _, err := l.Entries(nil, c.lo, c.hi, 0); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%d to %d: %v", c.lo, c.hi, err)
-		}
-	}
-	l.Close()
-}
-
-// suiteConflict: a new leader's entries replace a suffix, within a segment, over several, and twice.
-func suiteConflict(t *testing.T, open func() raftLog) {
-	l := open()
-	all := run(1, 50, 1, 1400)
-	for i := 0; i < 50; i += 2 {
-		mustAppend(t, l, Append{State: HardState{Term: 1}, Entries: all[i : i+2]})
-	}
-	for term, at := range []uint64{49, 30, 32, 12, 12, 3} {
-		e := run(at, at+uint64(term)*3, uint64(term)+2, 900)
-		mustAppend(t, l, Append{State: HardState{Term: uint64(term) + 2}, Entries: e})
-		all = append(all[:at-1:at-1], e...)
-		want(t, l, all)
-		if l.LastIndex() != uint64(len(all)) {
-			t.Errorf("last index %d, want %d", l.LastIndex(), len(all))
-		}
-		if _, err := l.Term(l.LastIndex() + 1); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("term of a replaced entry: %v", err)
-		}
-		l.Close()
-		l = open()
-		want(t, l, all)
-	}
-	l.Close()
-}
-
-func suiteCut(t *testing.T, open func() raftLog) {
-	l := open()
-	all := run(1, 200, 1, 1500)
-	for i := 0; i < 200; i += 2 {
-		if i == 100 {
-			for j := i; j < 200; j++ {
-				all[j].Term = 4
-			}
-		}
-		mustAppend(t, l, Append{State: HardState{Term: all[i].Term, Vote: 2}, Entries: all[i : i+2]})
-	}
-	before := l.SizeBytes()
-	for _, cut := range []uint64{1, 20, 101, 101, 60, 198} {
-		if err := l.Cut(cut); err != nil {
-			t.Fatal(err)
-		}
-		first := l.FirstIndex()
-		if first > max(cut, 101) {
-			t.Fatalf("cut at %d: first index %d", cut, first)
-		}
-		want(t, l, all[first-1:])
-		if first > 1 {
-			if _, err := l.Entries(nil, first-1, first+1, 0); !errors.Is(err, ErrCut) {
-				t.Errorf("an entry that was cut: %v", err)
-			}
-			if term, err := l.Term(first - 1); err != nil || term != all[first-2].Term {
-				t.Errorf("the term before the first: %d, %v", term, err)
-			}
-		}
-		if first > 2 {
-			if _, err := l.Term(first - 2); !errors.Is(err, ErrCut) {
-				t.Errorf("the term two before the first: %v", err)
-			}
-		}
-	}
-	first := l.FirstIndex()
-	if first < 150 || l.SizeBytes() > before/3 {
-		t.Errorf("cut at 198: first index %d, %d of %d bytes left", first, l.SizeBytes(), before)
-	}
-	l.Close()
-	l = open()
-	if l.FirstIndex() != first || l.HardState() != (HardState{Term: 4, Vote: 2}) {
-		t.Errorf("reopened: first index %d, want %d; state %+v", l.FirstIndex(), first, l.HardState())
-	}
-	want(t, l, all[first-1:])
-	more := run(201, 300, 5, 700)
-	for i := range more {
-		mustAppend(t, l, Append{State: HardState{Term: 5, Vote: 2}, Entries: more[i : i+1]})
-	}
-	want(t, l, append(all[first-1:], more...))
-	l.Close()
-}
-
-// suiteLarge: an append larger than a segment.
-func suiteLarge(t *testing.T, open func() raftLog) {
-	l := open()
-	all := append(run(1, 1, 1, 100<<10), run(2, 30, 1, 6<<10)...)
-	mustAppend(t, l, Append{State: HardState{Term: 1}, Entries: all[:1]})
-	mustAppend(t, l, Append{Entries: all[1:]})
-	small := run(31, 33, 1, 10)
-	mustAppend(t, l, Append{Entries: small})
-	all = append(all, small...)
-	want(t, l, all)
-	l.Close()
-	l = open()
-	want(t, l, all)
-	if err := l.Cut(31); err != nil || l.FirstIndex() != 31 {
-		t.Errorf("cut: %v, first index %d", err, l.FirstIndex())
-	}
-	want(t, l, small)
-	l.Close()
-}
-
-// suiteCommitAlone: a commit index is remembered at once and kept by the next append.
-func suiteCommitAlone(t *testing.T, open func() raftLog) {
-	l := open()
-	mustAppend(t, l, Append{State: HardState{Term: 1, Vote: 1}, Entries: run(1, 3, 1, 10)})
-	size := l.SizeBytes()
-	mustAppend(t, l, Append{State: HardState{Term: 1, Vote: 1, Commit: 2}})
-	if l.HardState().Commit != 2 || l.SizeBytes() != size {
-		t.Errorf("state %+v, %d bytes more", l.HardState(), l.SizeBytes()-size)
-	}
-	mustAppend(t, l, Append{Entries: run(4, 4, 1, 10)})
-	l.Close()
-	l = open()
-	if s := l.HardState(); s != (HardState{Term: 1, Vote: 1, Commit: 2}) {
-		t.Errorf("state %+v", s)
-	}
-	l.Close()
-}
-
-// TestAppendRules: who breaks raft's rules is told at once.
-func TestAppendRules(t *testing.T) {
-	d, l, err := openDirLog(vfs.NewCrashableMem(), smallLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	defer l.Close()
-	for i, a := range []Append{
-		{Entries: run(2, 2, 1, 1)},
-		{Entries: []Entry{{Index: 1}, {Index: 3}}},
-		{Group: 1, Entries: run(1, 1, 1, 1)},
-		{Entries: []Entry{{Index: 0}}},
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("append %d was taken", i)
-				}
-			}()
-			l.Append(a)
-		}()
-	}
-	for _, size := range []int64{1, 2 << 30} {
-		if _, err := d.OpenLog(LogOptions{SegmentBytes: size}); err == nil {
-			t.Error(fmt.Sprint("segments of ", size, " bytes"))
-		}
+func TestStateSuite(t *testing.T) {
+	for name, opts := range map[string]store.StateOptions{"goroutine": {}, "in Apply": {SpillInApply: true}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.RunState(t, func(t *testing.T) storetest.Disk[storetest.State] {
+				d := newDisk(t)
+				return storetest.Disk[storetest.State]{Crash: d.crash, Open: func() storetest.State {
+					s, err := d.open().OpenState(opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					d.inUse = s
+					return s
+				}}
+			})
+		})
 	}
 }
