@@ -3,6 +3,7 @@ package replica
 import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/oncemq/oncemq/internal/mutant"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
@@ -58,7 +59,7 @@ func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
 				Index: e.GetIndex(), Term: e.GetTerm(), Type: uint8(e.GetType()), Data: e.Data,
 			})
 		}
-		if m.Term != nil {
+		if m.Term != nil && !mutant.On(mutant.VoteNotStored) {
 			batch.State = store.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
 		}
 		responses = append(responses, m.GetResponses()...)

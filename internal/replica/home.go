@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // partsAhead is how many parts of a large command are under way at once, so that other
@@ -170,7 +171,7 @@ func (h *home) applied(epoch command.Epoch, number uint64) {
 func (h *home) rewind() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.pending) > 0 {
+	if len(h.pending) > 0 && !mutant.On(mutant.NoRewind) {
 		h.unsent = h.pending[0].number
 	}
 }

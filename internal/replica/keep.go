@@ -1,5 +1,7 @@
 package replica
 
+import "github.com/oncemq/oncemq/internal/mutant"
+
 // keep is the keep step: it has the log cut below what the state has flushed and every node
 // has on disk [6.2], and flushes the state where only that keeps a large log from being cut. An
 // error is final.
@@ -12,6 +14,9 @@ func (s *steps) keep() error {
 	durable, err := s.state.DurableIndex()
 	if err != nil {
 		return err
+	}
+	if mutant.On(mutant.MemoryCut) {
+		durable = applied
 	}
 	if cut := min(durable+1, everyone); cut > s.log.FirstIndex() {
 		s.appends.put(appendJob{cut: cut})

@@ -7,6 +7,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 	"github.com/oncemq/oncemq/internal/peer"
 )
 
@@ -58,7 +59,7 @@ func (c *core) entries(entries []*pb.Entry) {
 			c.packer.fresh = max(0, c.packer.fresh-1)
 		}
 	}
-	if !c.safety && c.leads() {
+	if (!c.safety || mutant.On(mutant.EarlyApply)) && c.leads() {
 		c.out.applies = append(c.out.applies, applyJob{kind: jobEarly, entries: entries})
 	}
 }
@@ -97,7 +98,7 @@ func (c *core) changed(role raft.StateType, lead uint64) {
 	if role != raft.StateLeader && was == raft.StateLeader {
 		c.packer.reset()
 		c.transferUntil = 0
-		if !c.safety {
+		if !c.safety || mutant.On(mutant.EarlyApply) {
 			c.out.applies = append(c.out.applies, applyJob{kind: jobEarly}) // no more of them
 		}
 	}
