@@ -17,5 +17,7 @@ func TestMutants(t *testing.T) {
 	if Set("no-such-fault") || On("no-such-fault") {
 		t.Error("a fault that doesn't exist was switched on")
 	}
-	Set("")
+	if Set("") != Enabled {
+		t.Error("no way back")
+	}
 }
