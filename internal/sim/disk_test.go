@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/oncemq/oncemq/internal/store"
+	"github.com/oncemq/oncemq/internal/store/storetest"
+)
+
+func testDisk(seed uint64) *Disk {
+	return NewDisk(rand.New(rand.NewPCG(seed, 1)), DiskOptions{FlushBytes: 8 << 10})
+}
+
+// The twins pass what package store's own pass.
+func TestTwins(t *testing.T) {
+	storetest.RunLog(t, func(*testing.T) storetest.Disk[storetest.Log] {
+		d := testDisk(1)
+		return storetest.Disk[storetest.Log]{Open: func() storetest.Log { return d.OpenLog() }, Crash: func(uint64) { d.Crash() }}
+	})
+	storetest.RunState(t, func(*testing.T) storetest.Disk[storetest.State] {
+		d := testDisk(1)
+		return storetest.Disk[storetest.State]{Open: func() storetest.State { return d.OpenState() }, Crash: func(uint64) { d.Crash() }}
+	})
+}
+
+// entry is an append of one entry.
+func entry(index uint64) store.Append {
+	return store.Append{State: store.HardState{Term: 1}, Entries: []store.Entry{{Index: index, Term: 1, Data: []byte("data")}}}
+}
+
+// appends appends the entries up to last, and returns the first error.
+func appends(l *MemLog, last uint64) error {
+	for i := l.LastIndex() + 1; i <= last; i++ {
+		if err := l.Append(entry(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What each fault leaves behind after the end of the process, and after a loss of power: the last index, by seed.
+func TestDiskFaults(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		fault    func(*Disk)
+		err      error
+		min, max uint64 // of the last index after the end of the process
+		power    uint64 // the lowest after a loss of power
+	}{
+		{"none", func(*Disk) {}, nil, 6, 6, 6},
+		{"one write fails", func(d *Disk) { d.Fail(1) }, syscall.EIO, 3, 4, 3},
+		{"all writes fail", (*Disk).FailForever, syscall.EIO, 3, 4, 3},
+		{"full", (*Disk).Fill, syscall.ENOSPC, 3, 3, 3},
+		{"syncs lie", (*Disk).Lie, nil, 6, 6, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lowest, highest, power := uint64(99), uint64(0), uint64(99)
+			for seed := range uint64(40) {
+				d := testDisk(seed)
+				l := d.OpenLog()
+				if err := appends(l, 3); err != nil {
+					t.Fatal(err)
+				}
+				c.fault(d)
+				err := appends(l, 6)
+				if !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, store.ErrDisk) {
+					t.Fatalf("%v, want %v", err, c.err)
+				}
+				if c.err != nil && !errors.Is(l.Append(entry(l.LastIndex()+1)), store.ErrDisk) {
+					t.Fatal("a log goes on after an error")
+				}
+				if seed%2 == 0 {
+					d.Kill()
+					lowest, highest = min(lowest, d.OpenLog().LastIndex()), max(highest, d.OpenLog().LastIndex())
+				} else {
+					d.Crash()
+					power = min(power, d.OpenLog().LastIndex())
+				}
+				if err := l.Append(entry(9)); c.err == nil && !errors.Is(err, store.ErrDisk) {
+					t.Fatalf("a dead process appends: %v", err)
+				}
+				// After the fault it goes on.
+				d.Heal()
+				l = d.OpenLog()
+				if err := appends(l, 10); err != nil {
+					t.Fatal(err)
+				}
+				if d.Crash(); d.OpenLog().LastIndex() != 10 {
+					t.Fatalf("after the fault: %d of 10 entries", d.OpenLog().LastIndex())
+				}
+			}
+			if lowest != c.min || highest != c.max || power != c.power {
+				t.Errorf("after the process %d to %d, want %d to %d; after a loss of power from %d on, want %d", lowest, highest, c.min, c.max, power, c.power)
+			}
+		})
+	}
+}
+
+// What replaces the end of a log on a disk that lies, and is lost, leaves what was there before.
+func TestLostReplacement(t *testing.T) {
+	seen := map[uint64]bool{}
+	for seed := range uint64(20) {
+		d := testDisk(seed)
+		l := d.OpenLog()
+		if err := appends(l, 5); err != nil {
+			t.Fatal(err)
+		}
+		d.Lie()
+		replace := store.Append{State: store.HardState{Term: 2}, Entries: []store.Entry{{Index: 3, Term: 2}, {Index: 4, Term: 2}}}
+		if err := l.Append(replace); err != nil || !d.Unsynced() {
+			t.Fatal(err, d.Unsynced())
+		}
+		d.Crash()
+		l = d.OpenLog()
+		term, err := l.Term(3)
+		if want := l.HardState().Term; term != want || err != nil || l.LastIndex() != 6-want {
+			t.Errorf("entry 3 of term %d, %v; last index %d, term %d", term, err, l.LastIndex(), want)
+		}
+		seen[term] = true
+	}
+	if !seen[1] || !seen[2] {
+		t.Errorf("only one outcome: %v", seen)
+	}
+}
+
+// A full or failing disk ends the state at its flush; what was flushed is there afterwards.
+func TestStateFaults(t *testing.T) {
+	for _, fault := range []func(*Disk){(*Disk).Fill, (*Disk).FailForever} {
+		d := testDisk(1)
+		s := d.OpenState()
+		for i := uint64(1); i <= 5; i++ {
+			if err := s.Apply(nil, i); err != nil {
+				t.Fatal(err)
+			}
+			if i == 3 {
+				if err := s.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		fault(d)
+		if err := s.Flush(); !errors.Is(err, store.ErrDisk) {
+			t.Errorf("flush: %v", err)
+		}
+		if err := s.Apply(nil, 6); !errors.Is(err, store.ErrDisk) {
+			t.Errorf("apply after a failed flush: %v", err)
+		}
+		d.Kill()
+		if at := d.OpenState().AppliedIndex(); at < 3 || at > 5 {
+			t.Errorf("reopened at %d", at)
+		}
+	}
+}
