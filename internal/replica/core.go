@@ -31,6 +31,7 @@ type core struct {
 	logger *slog.Logger
 	rng    *rand.Rand
 	node   *raft.RawNode
+	stored func() uint64 // the log's last index
 	home   *home
 
 	// now is a monotonic moment, civil the wall clock in ms, both as of the present step.
@@ -123,6 +124,7 @@ type output struct {
 	records []outRecords
 	notes   []outNote
 	cut     uint64 // what every node has on disk, where it has risen
+	lost    error  // the node can't go on
 }
 
 type outRecords struct {
@@ -142,7 +144,7 @@ func (o *output) reset() {
 	clear(o.applies)
 	clear(o.sends)
 	clear(o.records)
-	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0}
+	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0, nil}
 }
 
 // transferring reports that leadership is being handed over: nothing is proposed.
@@ -193,6 +195,10 @@ func (c *core) handle(e *event) {
 	switch e.kind {
 	case evMessage:
 		c.epochs.heard(e.from, c.now)
+		if err := c.forgotten(e.message); err != nil {
+			c.out.lost = err
+			return
+		}
 		c.lag.committed(e.message.GetCommit(), e.message.GetType(), c.now)
 		// Errors: raft doesn't want the message, and says so by an answer where one is due.
 		_ = c.node.Step(e.message)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -392,6 +393,33 @@ func TestEmptyDirectory(t *testing.T) {
 	if err := <-m.ran; !errors.Is(err, ErrEmptyDirectory) || !strings.Contains(err.Error(), "belongs to cluster") {
 		t.Errorf("Run: %v, want ErrEmptyDirectory", err)
 	}
+}
+
+// C14: a node whose log lacks what it had acknowledged, as after an older copy of its
+// directory was put back, finds that out from its leader and ends.
+func TestOldCopyEndsTheNode(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	f, l := c.follower(), c.leader()
+	c.kill(f.id)
+	old := t.TempDir()
+	if err := os.CopyFS(old, os.DirFS(c.dirs[f.id])); err != nil {
+		t.Fatal(err)
+	}
+	f = c.start(f.id)
+	c.ready()
+	for range 20 {
+		c.write(f, "something to forget")
+	}
+	c.wait("the same everywhere", func() bool { return f.Status().Applied == l.Status().Applied })
+	c.kill(f.id)
+	c.dirs[f.id] = old
+	m := c.start(f.id)
+	if err := <-m.ran; !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "has acknowledged entry") {
+		t.Errorf("Run: %v, want ErrCorrupt", err)
+	}
+	delete(c.nodes, f.id)
+	c.ready()
+	c.write(l, "the others go on")
 }
 
 // [8.2] No node founds a cluster while one of the list is silent.

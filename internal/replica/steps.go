@@ -59,6 +59,7 @@ type steps struct {
 
 	everyone atomic.Uint64          // what every node has on disk, as far as told
 	shown    atomic.Pointer[Status] // of the last step
+	lost     atomic.Pointer[error]  // why the node can't go on, as the raft step found
 	lease    atomic.Int64           // monotonic ns; 0: none
 	lagNanos atomic.Int64
 }
@@ -95,7 +96,7 @@ func (s *steps) starting() {
 func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	c := &core{
 		self: uint64(s.opts.Node), limits: s.opts.Limits, safety: !s.opts.SafetyOff, logger: s.logger,
-		rng: rng, home: s.home,
+		rng: rng, home: s.home, stored: s.log.LastIndex,
 		term: s.start.State.Term, commit: s.start.State.Commit, stamp: stamp, dropEntry: s.opts.testDrop,
 	}
 	if s.opts.SafetyOff {
@@ -146,6 +147,11 @@ func (s *steps) raft(now time.Duration, civil int64) (wake time.Duration) {
 
 // route hands on what a raft step wants done.
 func (s *steps) route(out *output) {
+	if out.lost != nil {
+		lost := out.lost
+		s.lost.Store(&lost)
+		s.appends.kick() // the append step ends the node
+	}
 	if len(out.appends) > 0 || out.cut > 0 {
 		for _, m := range out.appends {
 			s.appends.put(appendJob{message: m})
@@ -186,6 +192,9 @@ func (s *steps) send(m *pb.Message) {
 // append is the append step, with all that is queued; did is false where nothing was. An
 // error is final.
 func (s *steps) append() (did bool, err error) {
+	if lost := s.lost.Load(); lost != nil {
+		return false, *lost
+	}
 	s.takenAppends = s.appends.take(s.takenAppends)
 	if len(s.takenAppends) == 0 {
 		return false, nil
