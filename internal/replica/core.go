@@ -18,6 +18,9 @@ const (
 	heartbeatTicks = 1
 	// clockEvery is how often a follower tells the leader its clock.
 	clockEvery = time.Second
+	// markRunningMillis is how much running time may pass unwritten while something is due in it. What a leader has not
+	// written is lost with its leadership: were it the whole wait, leaders that change would have nothing ever end [4.5].
+	markRunningMillis = 1000
 )
 
 // core is the raft step: events in, output out. It does no I/O but for raft's reads of the
@@ -263,7 +266,8 @@ func (c *core) leaderTimers() {
 	}
 	if c.tickIndex != c.progress.index && len(c.packer.system) == 0 {
 		civil, running := c.clock.times(c.now, c.civil)
-		if c.progress.due.Now(civil, running) {
+		due := c.progress.due
+		if due.Now(civil, running) || due.Running != state.Never && running-c.clock.running >= markRunningMillis {
 			// One tick for each state applied; the next when its entry is.
 			c.tickIndex = c.progress.index
 			c.packer.system = append(c.packer.system, &command.Tick{})

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/state"
 )
 
 // records lists an entry's records as node:number.
@@ -226,5 +228,21 @@ func TestEarlyEntries(t *testing.T) {
 	}
 	if _, err := x.fresh(6, entry(6, 3)); err == nil {
 		t.Error("another entry in its place: no error")
+	}
+}
+
+// [4.5] While something is due in running time the leader writes it down again and again: the next leader goes on from what
+// is written, and an idle cluster whose leaders change would wait for ever. Nothing due, nothing written.
+func TestRunningTimeIsWritten(t *testing.T) {
+	for _, due := range []int64{60_000, state.Never} {
+		c := &core{role: raft.StateLeader, packer: newPacker([]uint64{1}), cutTick: time.Hour}
+		c.progress = progress{index: 5, due: state.Due{Running: due, Civil: state.Never}}
+		for c.now < 1500*time.Millisecond {
+			c.now += 100 * time.Millisecond
+			c.leaderTimers()
+		}
+		if got, want := len(c.packer.system), map[bool]int{true: 0, false: 1}[due == state.Never]; got != want {
+			t.Errorf("due at %d: %d ticks, want %d", due, got, want)
+		}
 	}
 }
