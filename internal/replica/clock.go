@@ -87,7 +87,16 @@ func (l *logClock) stamp(now time.Duration, own int64) command.EntryHeader {
 	return command.EntryHeader{Civil: civil, Running: running}
 }
 
-// checkClock makes a leader with a wrong clock give up leadership [4.5].
+// right reports that another voter's clock, as far as it is known, is near the median: a leader whose own isn't need not hand
+// over to one that would do the same.
+func (l *logClock) right(node uint64, now time.Duration, own int64) bool {
+	median, known := l.median(now, own)
+	s, sampled := l.others[node]
+	off := s.civil + (now - s.at).Milliseconds() - median
+	return known && sampled && max(off, -off) < clockOff.Milliseconds()
+}
+
+// checkClock makes a leader with a wrong clock give up leadership, to one with a right one [4.5].
 func (c *core) checkClock() {
 	off := c.clock.off(c.now, c.civil)
 	if off < clockOff || c.now < c.clockAlarm+clockOffEvery && c.clockAlarm != 0 {
@@ -95,5 +104,5 @@ func (c *core) checkClock() {
 	}
 	c.clockAlarm = c.now
 	c.logger.Error("this node's clock differs from the other nodes'; set it right", "by", off)
-	c.transfer()
+	c.transfer(func(id uint64) bool { return c.clock.right(id, c.now, c.civil) })
 }

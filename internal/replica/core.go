@@ -227,7 +227,7 @@ func (c *core) handle(e *event) {
 	case evUnreachable:
 		c.node.ReportUnreachable(e.from)
 	case evTransfer:
-		c.transfer()
+		c.transfer(anyone)
 	case evLeave, evDigest:
 		c.tellLeader(e.note)
 	}

@@ -136,14 +136,17 @@ func (c *core) refused(node uint64) {
 	c.failover.campaignAt = c.now + c.jitter(deadJitter)
 }
 
-// transfer hands leadership to the peer that has most of the log.
-func (c *core) transfer() {
+// anyone fits every peer.
+func anyone(uint64) bool { return true }
+
+// transfer hands leadership to the peer that has most of the log, of those that fit; without one it stays.
+func (c *core) transfer(fits func(id uint64) bool) {
 	if !c.leads() {
 		return
 	}
 	best, match := uint64(0), uint64(0)
 	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if id != c.self && c.failover.up[id] && pr.Match >= match {
+		if id != c.self && c.failover.up[id] && pr.Match >= match && fits(id) {
 			best, match = id, pr.Match
 		}
 	})
@@ -175,7 +178,7 @@ func (c *core) checkDisk() {
 	}
 	if c.now-c.disk.since > diskStall && !c.transferring() {
 		c.logger.Error("this node's disk takes nothing while the others' do; handing leadership over", "for", c.now-c.disk.since)
-		c.transfer()
+		c.transfer(anyone)
 	}
 }
 

@@ -246,3 +246,20 @@ func TestRunningTimeIsWritten(t *testing.T) {
 		}
 	}
 }
+
+// [4.5] A leader with a wrong clock hands over to a node with a right one only.
+func TestRightClock(t *testing.T) {
+	l := logClock{others: map[uint64]clockSample{}, voters: 3}
+	const own = 10_000_000
+	l.sample(2, own-2_000_000, time.Second)
+	l.sample(3, own-5_000_000, time.Second)
+	now := 3 * time.Second
+	if off := l.off(now, own); off < clockOff {
+		t.Fatalf("the own clock is off by %v only", off)
+	}
+	for id, want := range map[uint64]bool{2: true, 3: false, 4: false} {
+		if l.right(id, now, own) != want {
+			t.Errorf("node %d: %v, want %v", id, !want, want)
+		}
+	}
+}
