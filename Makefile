@@ -2,6 +2,8 @@
 # targets install what they need through `make setup` (as root, for apt-get).
 GO      ?= go
 SECONDS ?= 60
+MINUTES ?= 30
+SEED    ?= 1
 CACHE   := .cache
 BIN     := $(CACHE)/bin
 LINT    := $(BIN)/golangci-lint
@@ -11,7 +13,7 @@ PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
 SHARED  := ../shared
 
-.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants clean suites
+.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants clean suites faults soak tools
 
 all: build
 
@@ -21,7 +23,7 @@ build: ## the binary, bin/oncemq
 demo: ## the main job: 60 s of transactions under kill -9
 	$(GO) run ./cmd/oncemq demo --duration 60s
 
-setup: jms $(PROTON)/ready ## what the tests need beyond Go: a JDK and Maven, Qpid JMS, python-proton
+setup: jms $(PROTON)/ready tools ## what the tests need beyond Go: a JDK and Maven, Qpid JMS, python-proton, tools for faults
 	cd test && $(GO) mod download
 
 $(PROTON)/ready:
@@ -29,6 +31,9 @@ $(PROTON)/ready:
 	python3 -m venv $(PROTON)
 	$(PROTON)/bin/pip install -q --disable-pip-version-check "python-qpid-proton==$(PROTON_VERSION)"
 	touch $@
+
+tools: ## what test/faults makes faults with
+	@for p in strace mkfs.ext4 ip ss; do command -v $$p; done | wc -l | grep -q 4 || { apt-get update -qq && apt-get install -y -qq strace e2fsprogs iproute2; }
 
 jms: test/jms/target/ready ## the JMS programs of test/jms and Qpid JMS itself
 
@@ -45,6 +50,12 @@ unit: ## the tests of the module, with the race detector
 
 interop: ## other people's clients and faults that need processes, against the real binary
 	cd test && $(GO) vet ./... && ONCEMQ_SETUP=1 $(GO) test -timeout 30m ./...
+
+faults: ## every row of docs/faults.md that needs real processes, disks and sockets; as root for most
+	cd test && ONCEMQ_LONG=1 ONCEMQ_SOAK_MINUTES=1 $(GO) test -v -count=1 -timeout 30m ./faults
+
+soak: ## the nemesis: faults by twos and threes, MINUTES long, as SEED says
+	cd test && ONCEMQ_LONG=1 ONCEMQ_SOAK_MINUTES=$(MINUTES) ONCEMQ_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -run Row104 ./faults
 
 invariants: ## the tests with the costly checks of state switched on
 	$(GO) test -tags invariants -timeout 20m ./internal/... .

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,7 +41,6 @@ func (w *World) mountPoint(node int) string {
 
 // LoopDisk is ext4 in a file, whose power can be cut.
 type LoopDisk struct {
-	w           *World
 	image, path string
 }
 
@@ -50,7 +50,7 @@ func (d *LoopDisk) Path() string { return d.path }
 // NewLoopDisk makes one; it is an Options.Disks.
 func NewLoopDisk(w *World, node int) Disk {
 	w.tb.Helper()
-	d := &LoopDisk{w: w, image: filepath.Join(w.dir, fmt.Sprintf("disk%d.img", node))}
+	d := &LoopDisk{image: filepath.Join(w.dir, fmt.Sprintf("disk%d.img", node))}
 	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
 		w.tb.Fatal(err)
 	}
@@ -59,14 +59,15 @@ func NewLoopDisk(w *World, node int) Disk {
 	}
 	w.run("mkfs.ext4", "-q", "-F", d.image)
 	d.path = w.mountPoint(node)
-	d.mount()
+	if out, err := d.mount(); err != nil {
+		w.tb.Skipf("needs loop devices and ext4: %v: %s", err, out)
+	}
 	return d
 }
 
 // mount mounts the image over a loop device that frees itself.
-func (d *LoopDisk) mount() {
-	d.w.tb.Helper()
-	d.w.run("mount", "-o", "loop", d.image, d.path)
+func (d *LoopDisk) mount() ([]byte, error) {
+	return exec.Command("mount", "-o", "loop,errors=remount-ro", d.image, d.path).CombinedOutput()
 }
 
 // The request and the flag of the file systems' own emergency stop: the journal isn't
@@ -94,10 +95,35 @@ func (w *World) PowerLoss(list ...*cluster.Node) {
 	}
 	w.Kill(list...)
 	for _, n := range list {
-		d := w.disks[n.ID].(*LoopDisk)
-		w.Until(10*time.Second, "the disk to be free", func() bool { return unix.Unmount(d.path, 0) == nil })
-		d.mount()
+		w.Remount(n)
 	}
+}
+
+// Remount mounts the LoopDisk of a node anew, which has to have ended.
+func (w *World) Remount(n *cluster.Node) {
+	w.tb.Helper()
+	d := w.disks[n.ID].(*LoopDisk)
+	w.Until(10*time.Second, "the disk to be free", func() bool { return unix.Unmount(d.path, 0) == nil })
+	if out, err := d.mount(); err != nil {
+		w.tb.Fatalf("mounting %s again: %v: %s", d.image, err, out)
+	}
+}
+
+// FailDisk lets the file system of a node's LoopDisk find an error in itself, after
+// which it is read-only. The node is expected to end.
+func (w *World) FailDisk(n *cluster.Node) {
+	w.tb.Helper()
+	n.ExpectEnd()
+	d := w.disks[n.ID].(*LoopDisk)
+	out, err := exec.Command("losetup", "-n", "-O", "NAME", "-j", d.image).Output()
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(out))), "trigger_fs_error")
+	if err := os.WriteFile(trigger, []byte("by a test"), 0); err != nil {
+		w.tb.Skipf("needs %s: %v", trigger, err)
+	}
+	w.Note("the disk of node %d is read-only", n.ID)
 }
 
 // TinyDisk is a file system in memory that is soon full.
@@ -131,10 +157,14 @@ func (w *World) Fill(n *cluster.Node, left int64) (empty func()) {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	if size := int64(st.Bavail)*st.Bsize - left; size > 0 {
-		if err := unix.Fallocate(int(f.Fd()), 0, 0, size); err != nil {
-			w.tb.Fatalf("filling the disk of node %d with %d bytes: %v", n.ID, size, err)
+	for size := int64(st.Bavail)*st.Bsize - left; size > 0; size -= left {
+		// The node takes room as well, so a little less may fit.
+		if err = unix.Fallocate(int(f.Fd()), 0, 0, size); !errors.Is(err, unix.ENOSPC) {
+			break
 		}
+	}
+	if err != nil {
+		w.tb.Fatalf("filling the disk of node %d: %v", n.ID, err)
 	}
 	_ = f.Close()
 	w.Note("the disk of node %d is full but for %d bytes", n.ID, left)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,8 +28,12 @@ func Need(tb testing.TB, programs ...string) {
 		tb.Skip("needs Linux, and root for namespaces of its own")
 	}
 	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			tb.Skipf("needs the program %s: %v", p, err)
+		if _, err := exec.LookPath(p); err == nil {
+			continue
+		} else if os.Getenv("ONCEMQ_SETUP") != "" {
+			tb.Fatalf("make setup should have installed %s: %v", p, err)
+		} else {
+			tb.Skipf("needs the program %s (make setup installs it): %v", p, err)
 		}
 	}
 }
@@ -53,6 +59,26 @@ func (w *World) Continue(list ...*cluster.Node) {
 	for _, n := range list {
 		n.Signal(syscall.SIGCONT)
 		w.Note("kill -CONT node %d", n.ID)
+	}
+}
+
+// Dial opens so many connections to a node's AMQP port and says nothing on them; hang
+// up closes them. Fewer are opened where the node takes no more.
+func (w *World) Dial(n *cluster.Node, connections int) (hangUp func()) {
+	w.tb.Helper()
+	var list []net.Conn
+	for range connections {
+		c, err := net.DialTimeout("tcp", n.AMQP, 100*time.Millisecond)
+		if err != nil {
+			break
+		}
+		list = append(list, c)
+	}
+	w.Note("%d silent connections to node %d", len(list), n.ID)
+	return func() {
+		for _, c := range list {
+			_ = c.Close()
+		}
 	}
 }
 
@@ -172,14 +198,28 @@ func (w *World) Trace(n *cluster.Node, calls, inject string) (end func()) {
 	if err := cmd.Start(); err != nil {
 		w.tb.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	attached := false
+	for !attached && len(ended) == 0 {
+		w.For(time.Millisecond)
+		attached = traced(n.PID())
+	}
+	if !attached {
+		w.tb.Skipf("needs strace to attach to a process: %v: %s", <-ended, said.String())
+	}
 	w.Note("node %d: %s: %s", n.ID, calls, inject)
 	return func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil && said.Len() > 0 {
-			w.Note("strace: %v: %s", err, said.String())
-		}
+		<-ended // its status is the node's, or that of the signal
 		w.Note("node %d is traced no more", n.ID)
 	}
+}
+
+// traced reports that a process has a tracer, or has ended already.
+func traced(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err != nil || !strings.Contains(string(text), "TracerPid:\t0\n")
 }
 
 // Routes are rules of the kernel that swallow what one node says to others. They tell

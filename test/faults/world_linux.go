@@ -42,6 +42,7 @@ type World struct {
 	peers   [nodes + 1][nodes + 1]*cluster.Proxy // by who dials and who is dialled, ids
 	fronts  [nodes + 1]*cluster.Proxy            // before each node's AMQP port
 	disks   [nodes + 1]Disk
+	away    [nodes + 1]bool // ended for good
 	diary   *diary
 
 	// Of the running story.
@@ -88,7 +89,7 @@ func (w *World) makeDir() {
 	if w.dir, err = os.MkdirTemp("", "oncemq-faults-"); err != nil {
 		w.tb.Fatal(err)
 	}
-	if err := os.Chmod(w.dir, 0o755); err != nil {
+	if err := os.Chmod(w.dir, 0o777); err != nil { // nodes may run as other users
 		w.tb.Fatal(err)
 	}
 	out, err := os.Create(filepath.Join(w.dir, "diary.log"))
@@ -133,7 +134,9 @@ func (w *World) Run(story func()) demo.Result {
 		story()
 		w.Note("healed")
 		for _, n := range w.Nodes {
-			n.WaitReady()
+			if !w.away[n.ID] {
+				n.WaitReady()
+			}
 		}
 		w.Commits(100, 30*time.Second)
 		return nil
@@ -244,6 +247,29 @@ func (w *World) Start(list ...*cluster.Node) {
 	for _, n := range list {
 		n.WaitReady()
 		w.Note("node %d is ready", n.ID)
+	}
+}
+
+// StartEnded starts a node that may have ended by itself, without waiting for it.
+func (w *World) StartEnded(n *cluster.Node) {
+	w.tb.Helper()
+	if err := n.Node.Start(); err != nil {
+		w.Note("node %d has not ended", n.ID)
+	}
+}
+
+// StartDamaged starts a node whose disk has forgotten what it had synced. It becomes
+// ready, or says what is wrong and ends with status 1; then a copy of another node
+// can't help it in this version, and it stays away.
+func (w *World) StartDamaged(n *cluster.Node) {
+	w.tb.Helper()
+	n.Start()
+	n.ExpectEnd()
+	ready := n.Node.WaitReady(w.ctx) == nil
+	w.Note("node %d with a damaged disk: ready %v, status %d", n.ID, ready, n.ExitCode())
+	if !ready {
+		w.away[n.ID] = true
+		w.EndsWith(n, 1, time.Minute)
 	}
 }
 

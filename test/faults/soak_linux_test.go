@@ -1,0 +1,46 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// setting reads a number from the environment.
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatalf("%s=%q: a whole number is wanted", name, text)
+	}
+	return n
+}
+
+// Row 104: combinations of faults, as the seed says. ONCEMQ_SOAK_MINUTES is how long,
+// ONCEMQ_SEED which; `make soak MINUTES=30` sets them.
+func TestRow104Nemesis(t *testing.T) {
+	Long(t)
+	minutes, seed := setting(t, "ONCEMQ_SOAK_MINUTES", 1), setting(t, "ONCEMQ_SEED", 1)
+	o := Options{Proxies: true, Rate: 150}
+	if _, err := exec.LookPath("mkfs.ext4"); err == nil && os.Getenv(private) != "" {
+		o.Disks = NewLoopDisk
+	}
+	w := New(t, o)
+	t.Logf("seed %d; again: make soak MINUTES=%d SEED=%d", seed, minutes, seed)
+	x := w.NewNemesis(seed)
+	rounds := 0
+	w.Run(func() {
+		for end := time.Now().Add(time.Duration(minutes) * time.Minute); time.Now().Before(end); rounds++ {
+			w.Note("round %d", rounds+1)
+			x.Round()
+		}
+	})
+	t.Logf("%d rounds, %s; 50 commits after a round took %v at most", rounds, fmt.Sprint(x.counts), x.slow.Round(time.Millisecond))
+}
