@@ -293,8 +293,8 @@ func (w *World) EndsWith(n *cluster.Node, code int, limit time.Duration) {
 	}
 }
 
-// badWords are what no log may have (K14).
-var badWords = []string{"panic:", "DATA RACE", "fatal error:", "deadlock"}
+// badWords are what no log may have (K14; the last is the nodes' own comparison, K8).
+var badWords = []string{"panic:", "DATA RACE", "fatal error:", "deadlock", "state differs"}
 
 // readLogs looks for badWords in all logs.
 func (w *World) readLogs() {
