@@ -2,6 +2,7 @@ package replica
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -30,7 +31,7 @@ func (c *core) ready() {
 		}
 	}
 	c.entries(rd.Entries)
-	for _, m := range rd.Messages {
+	for _, m := range holdVotes(rd.Messages) {
 		switch m.GetTo() {
 		case raft.LocalAppendThread:
 			c.out.appends = append(c.out.appends, m)
@@ -40,6 +41,25 @@ func (c *core) ready() {
 			c.send(m)
 		}
 	}
+}
+
+// holdVotes puts what asks for votes behind the append that has the candidate's term and its own vote. Raft lets it go at
+// once and only waits with counting the candidate's own vote: but two others' make a leader, and one that crashes before its
+// term is on disk would come back in the term before, ask again, be voted for by those who had voted for it, and lead the
+// same term with other entries: two logs with the same terms and indexes.
+func holdVotes(messages []*pb.Message) []*pb.Message {
+	at := slices.IndexFunc(messages, func(m *pb.Message) bool { return m.GetTo() == raft.LocalAppendThread })
+	if at < 0 {
+		return messages
+	}
+	write := messages[at]
+	return slices.DeleteFunc(messages, func(m *pb.Message) bool {
+		vote := m.GetType() == pb.MsgVote
+		if vote {
+			write.Responses = append(write.Responses, m)
+		}
+		return vote
+	})
 }
 
 // entries looks at what is about to be appended.
