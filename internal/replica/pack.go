@@ -10,6 +10,7 @@ type packer struct {
 	turn    int
 	system  []command.Command // NodeUp, NodeDown, Tick …: they go first
 	held    []byte            // an entry that raft has refused for now
+	spare   []byte            // the last entry's buffer: raft makes a copy of its own
 
 	window []proposal // proposed and not applied, by index
 	fresh  int        // proposed since the last Ready: their index isn't known yet
@@ -50,7 +51,7 @@ func newPacker(nodes []uint64) *packer {
 
 // reset forgets everything: this node isn't the leader any more, or just became it.
 func (p *packer) reset() {
-	*p = packer{order: p.order, streams: map[uint64]*stream{}, commit: p.commit}
+	*p = packer{order: p.order, streams: map[uint64]*stream{}, commit: p.commit, spare: p.spare}
 	for _, id := range p.order {
 		p.streams[id] = &stream{}
 	}
@@ -102,7 +103,12 @@ func (p *packer) waiting(limit int) int {
 
 // next packs an entry of at most about limit bytes from what waits.
 func (p *packer) next(limit int, header command.EntryHeader) []byte {
-	entry := command.AppendEntry(make([]byte, 0, p.waiting(limit)+32), header)
+	buffer := p.spare[:0]
+	p.spare = nil
+	if size := p.waiting(limit) + 32; cap(buffer) < size {
+		buffer = make([]byte, 0, size)
+	}
+	entry := command.AppendEntry(buffer, header)
 	count := 0
 	for _, c := range p.system {
 		entry = command.AppendRecord(entry, command.Record{Body: command.Append(nil, c)})
@@ -150,7 +156,7 @@ func (c *core) pack() {
 			p.held = entry
 			return
 		}
-		p.held = nil
+		p.held, p.spare = nil, entry
 		p.fresh++
 	}
 }

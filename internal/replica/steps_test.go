@@ -3,6 +3,8 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"slices"
 	"strings"
 	"testing"
@@ -261,5 +263,47 @@ func TestRightClock(t *testing.T) {
 		if l.right(id, now, own) != want {
 			t.Errorf("node %d: %v, want %v", id, !want, want)
 		}
+	}
+}
+
+// The packer packs the next entry into the buffer of the last: raft must have copied what was proposed.
+func TestRaftCopiesProposals(t *testing.T) {
+	storage := raft.NewMemoryStorage()
+	if err := storage.ApplySnapshot(&pb.Snapshot{Metadata: &pb.SnapshotMetadata{
+		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: &pb.ConfState{Voters: []uint64{1}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := raft.NewRawNode(&raft.Config{
+		ID: 1, ElectionTick: 10, HeartbeatTick: 1, Storage: storage, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 8,
+		Logger: &raft.DefaultLogger{Logger: log.New(io.Discard, "", 0)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func() (data [][]byte) {
+		for n.HasReady() {
+			rd := n.Ready()
+			for _, e := range rd.Entries {
+				data = append(data, e.Data)
+			}
+			if err := storage.Append(rd.Entries); err != nil {
+				t.Fatal(err)
+			}
+			n.Advance(rd)
+		}
+		return data
+	}
+	if err := n.Campaign(); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	buffer := []byte("the first entry")
+	if err := n.Propose(buffer); err != nil {
+		t.Fatal(err)
+	}
+	copy(buffer, "xxxxxxxxxxxxxxx")
+	if data := step(); len(data) != 1 || string(data[0]) != "the first entry" {
+		t.Fatalf("%q: raft keeps what is proposed; packer.spare must go", data)
 	}
 }
