@@ -7,12 +7,14 @@ import (
 	"syscall"
 
 	"github.com/oncemq/oncemq/internal/mutant"
+	"github.com/oncemq/oncemq/internal/replica"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
 // Disk is one machine's disk, with the log and the state of its node on it, in memory. It outlives the process (Kill) and,
-// but for what was not synced, the machine (Crash). What package store does with torn and zeroed blocks, it tests for
-// itself: here a batch of a log is written as a whole or not at all, as it is once store has recovered.
+// but for what was not synced, the machine (Crash). Usually log and state are twins of package store's, which cost little: a
+// batch of a log is then written as a whole or not at all, as it is once store has recovered. DiskOptions.Real takes store's
+// own, with torn and lost blocks to recover from.
 type Disk struct {
 	rng  *rand.Rand
 	opts DiskOptions
@@ -22,11 +24,13 @@ type Disk struct {
 	unsynced []logImage // what was written since, oldest first
 	lied     bool       // some of it was acknowledged
 	state    stateImage
+	real     *realDisk // instead of the twins
 
 	fails   int  // writes to come that fail
 	failing bool // all writes fail
 	full    bool
 	lying   bool
+	tearing bool // of a real log: the next sync fails
 	slow    int
 }
 
@@ -35,6 +39,8 @@ type DiskOptions struct {
 	// FlushBytes is about how much is applied between two flushes of the state that nobody asked for, as those of Pebble's
 	// memtables; 1 MiB where 0.
 	FlushBytes int
+	// Real puts package store's own log and state on the disk, instead of their twins.
+	Real bool
 }
 
 // NewDisk is an empty disk. rng decides what a fault leaves, and is the disk's alone.
@@ -42,19 +48,43 @@ func NewDisk(rng *rand.Rand, opts DiskOptions) *Disk {
 	if opts.FlushBytes == 0 {
 		opts.FlushBytes = 1 << 20
 	}
-	return &Disk{rng: rng, opts: opts, state: stateImage{values: map[string][]byte{}}}
+	d := &Disk{rng: rng, opts: opts, state: stateImage{values: map[string][]byte{}}}
+	if opts.Real {
+		d.real = &realDisk{logFiles: store.NewMemFS(), stateFiles: store.NewMemFS()}
+	}
+	return d
+}
+
+// Open opens log and state, as they are, for a life of the process. Errors are those of package store, and only a disk that
+// has lied, or still fails, has a right to them.
+func (d *Disk) Open() (replica.Log, replica.State, error) {
+	if d.real != nil {
+		return d.openReal()
+	}
+	return d.OpenLog(), d.OpenState(), nil
 }
 
 // Kill ends what is open, as the end of a process does: what it has written is there, synced or not; what the state had in
 // memory is gone. A write that failed is there or isn't.
 func (d *Disk) Kill() {
 	d.life++
+	d.tearing = false
+	if d.real != nil {
+		d.real.close()
+		return
+	}
 	d.state.crash(d.rng)
 }
 
 // Crash ends what is open, as a loss of power does: what was not synced is gone, wholly or from some write on.
 func (d *Disk) Crash() {
 	d.life++
+	d.tearing = false
+	if d.real != nil {
+		d.real.crash(d)
+		d.lied = false
+		return
+	}
 	d.state.crash(d.rng)
 	d.lose()
 }

@@ -6,24 +6,55 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/oncemq/oncemq/internal/replica"
 	"github.com/oncemq/oncemq/internal/store"
 	"github.com/oncemq/oncemq/internal/store/storetest"
 )
 
-func testDisk(seed uint64) *Disk {
-	return NewDisk(rand.New(rand.NewPCG(seed, 1)), DiskOptions{FlushBytes: 8 << 10})
+func testDisk(seed uint64) *Disk { return newTestDisk(seed, false) }
+
+func newTestDisk(seed uint64, real bool) *Disk {
+	return NewDisk(rand.New(rand.NewPCG(seed, 1)), DiskOptions{FlushBytes: 8 << 10, Real: real})
 }
 
-// The twins pass what package store's own pass.
-func TestTwins(t *testing.T) {
-	storetest.RunLog(t, func(*testing.T) storetest.Disk[storetest.Log] {
-		d := testDisk(1)
-		return storetest.Disk[storetest.Log]{Open: func() storetest.Log { return d.OpenLog() }, Crash: func(uint64) { d.Crash() }}
-	})
-	storetest.RunState(t, func(*testing.T) storetest.Disk[storetest.State] {
-		d := testDisk(1)
-		return storetest.Disk[storetest.State]{Open: func() storetest.State { return d.OpenState() }, Crash: func(uint64) { d.Crash() }}
-	})
+// reopen opens what is on a disk.
+func reopen(t *testing.T, d *Disk) (replica.Log, replica.State) {
+	t.Helper()
+	l, s, err := d.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Kill)
+	return l, s
+}
+
+// emptyLog is a replica.Log as the suite wants it.
+type emptyLog struct{ replica.Log }
+
+func (l emptyLog) Empty() bool { return l.LastIndex() == 0 && l.HardState() == store.HardState{} }
+
+// The disks pass what package store's own pass: the twins, and store's own under the faults' file system.
+func TestDisks(t *testing.T) {
+	for name, real := range map[string]bool{"twins": false, "real": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.RunLog(t, func(*testing.T) storetest.Disk[storetest.Log] {
+				d := newTestDisk(1, real)
+				return storetest.Disk[storetest.Log]{Crash: func(uint64) { d.Crash() }, Open: func() storetest.Log {
+					d.Kill()
+					l, _ := reopen(t, d)
+					return emptyLog{l}
+				}}
+			})
+			storetest.RunState(t, func(*testing.T) storetest.Disk[storetest.State] {
+				d := newTestDisk(1, real)
+				return storetest.Disk[storetest.State]{Crash: func(uint64) { d.Crash() }, Open: func() storetest.State {
+					d.Kill()
+					_, s := reopen(t, d)
+					return s
+				}}
+			})
+		})
+	}
 }
 
 // entry is an append of one entry.
@@ -32,7 +63,7 @@ func entry(index uint64) store.Append {
 }
 
 // appends appends the entries up to last, and returns the first error.
-func appends(l *MemLog, last uint64) error {
+func appends(l replica.Log, last uint64) error {
 	for i := l.LastIndex() + 1; i <= last; i++ {
 		if err := l.Append(entry(i)); err != nil {
 			return err
@@ -41,61 +72,97 @@ func appends(l *MemLog, last uint64) error {
 	return nil
 }
 
-// What each fault leaves behind after the end of the process, and after a loss of power: the last index, by seed.
+// diskFault is a fault, and what it may leave.
+type diskFault struct {
+	name     string
+	fault    func(*Disk)
+	err      error
+	min, max uint64 // of the last index after the end of the process
+	power    uint64 // the lowest after a loss of power
+}
+
+// What each fault leaves behind after the end of the process, and after a loss of power.
 func TestDiskFaults(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		fault    func(*Disk)
-		err      error
-		min, max uint64 // of the last index after the end of the process
-		power    uint64 // the lowest after a loss of power
-	}{
+	for _, c := range []diskFault{
 		{"none", func(*Disk) {}, nil, 6, 6, 6},
 		{"one write fails", func(d *Disk) { d.Fail(1) }, syscall.EIO, 3, 4, 3},
 		{"all writes fail", (*Disk).FailForever, syscall.EIO, 3, 4, 3},
 		{"full", (*Disk).Fill, syscall.ENOSPC, 3, 3, 3},
 		{"syncs lie", (*Disk).Lie, nil, 6, 6, 3},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			lowest, highest, power := uint64(99), uint64(0), uint64(99)
-			for seed := range uint64(40) {
-				d := testDisk(seed)
-				l := d.OpenLog()
-				if err := appends(l, 3); err != nil {
-					t.Fatal(err)
-				}
-				c.fault(d)
-				err := appends(l, 6)
-				if !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, store.ErrDisk) {
-					t.Fatalf("%v, want %v", err, c.err)
-				}
-				if c.err != nil && !errors.Is(l.Append(entry(l.LastIndex()+1)), store.ErrDisk) {
-					t.Fatal("a log goes on after an error")
-				}
-				if seed%2 == 0 {
-					d.Kill()
-					lowest, highest = min(lowest, d.OpenLog().LastIndex()), max(highest, d.OpenLog().LastIndex())
-				} else {
-					d.Crash()
-					power = min(power, d.OpenLog().LastIndex())
-				}
-				if err := l.Append(entry(9)); c.err == nil && !errors.Is(err, store.ErrDisk) {
-					t.Fatalf("a dead process appends: %v", err)
-				}
-				// After the fault it goes on.
-				d.Heal()
-				l = d.OpenLog()
-				if err := appends(l, 10); err != nil {
-					t.Fatal(err)
-				}
-				if d.Crash(); d.OpenLog().LastIndex() != 10 {
-					t.Fatalf("after the fault: %d of 10 entries", d.OpenLog().LastIndex())
-				}
+		for name, real := range map[string]bool{"twins": false, "real": true} {
+			t.Run(c.name+"/"+name, func(t *testing.T) { c.test(t, real) })
+		}
+	}
+}
+
+func (c *diskFault) test(t *testing.T, real bool) {
+	lowest, highest, power := uint64(99), uint64(0), uint64(99)
+	for seed := range uint64(60) {
+		d := newTestDisk(seed, real)
+		l, _ := reopen(t, d)
+		if err := appends(l, 3); err != nil {
+			t.Fatal(err)
+		}
+		c.fault(d)
+		err := appends(l, 6)
+		if !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, store.ErrDisk) {
+			t.Fatalf("%v, want %v", err, c.err)
+		}
+		if c.err != nil && !errors.Is(l.Append(entry(l.LastIndex()+1)), store.ErrDisk) {
+			t.Fatal("a log goes on after an error")
+		}
+		if seed%2 == 0 {
+			d.Kill()
+			d.Heal()
+			l, _ = reopen(t, d)
+			lowest, highest = min(lowest, l.LastIndex()), max(highest, l.LastIndex())
+		} else {
+			if d.Unsynced() != (c.name == "syncs lie") {
+				t.Fatalf("unsynced: %v", d.Unsynced())
 			}
-			if lowest != c.min || highest != c.max || power != c.power {
-				t.Errorf("after the process %d to %d, want %d to %d; after a loss of power from %d on, want %d", lowest, highest, c.min, c.max, power, c.power)
+			d.Crash()
+			d.Heal()
+			if l, _, err = d.Open(); err != nil && (c.name != "syncs lie" || !errors.Is(err, store.ErrCorrupt)) {
+				t.Fatal(err)
+			} else if err != nil {
+				continue // a disk that lies may end a node
 			}
-		})
+			power = min(power, l.LastIndex())
+		}
+		c.goesOn(t, d)
+	}
+	if lowest != c.min || highest != c.max || power != c.power {
+		t.Errorf("after the process %d to %d, want %d to %d; after a loss of power from %d on, want %d", lowest, highest, c.min, c.max, power, c.power)
+	}
+}
+
+// goesOn: after the fault the disk is as good as new.
+func (c *diskFault) goesOn(t *testing.T, d *Disk) {
+	d.Kill()
+	l, _ := reopen(t, d)
+	if err := appends(l, 10); err != nil {
+		t.Fatal(err)
+	}
+	d.Crash()
+	if l, _ := reopen(t, d); l.LastIndex() != 10 {
+		t.Fatalf("after the fault: %d of 10 entries", l.LastIndex())
+	}
+}
+
+// What belongs to a process that has ended does nothing any more.
+func TestDeadHandles(t *testing.T) {
+	d := testDisk(1)
+	l, s := d.OpenLog(), d.OpenState()
+	d.Kill()
+	if err := l.Append(entry(1)); !errors.Is(err, store.ErrDisk) {
+		t.Errorf("append: %v", err)
+	}
+	if err := s.Apply(nil, 1); !errors.Is(err, store.ErrDisk) {
+		t.Errorf("apply: %v", err)
+	}
+	if err := s.Flush(); !errors.Is(err, store.ErrDisk) {
+		t.Errorf("flush: %v", err)
 	}
 }
 
