@@ -2,6 +2,7 @@
 # targets install what they need through `make setup` (as root, for apt-get).
 GO      ?= go
 SECONDS ?= 60
+SEEDS   ?= 1000
 MINUTES ?= 30
 SEED    ?= 1
 CACHE   := .cache
@@ -13,7 +14,7 @@ PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
 SHARED  := ../shared
 
-.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants clean suites faults soak tools
+.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim clean suites faults soak tools
 
 all: build
 
@@ -69,6 +70,9 @@ $(LINT):
 
 fmt: $(LINT) ## gofumpt and gci
 	$(LINT) fmt ./...
+
+sim: ## whole clusters under faults: SEEDS worlds from SEED on; SEEDS=1 prints one's transcript
+	$(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -timeout 0 -v -seeds $(SEEDS) -seed $(SEED)
 
 check: lint unit invariants ## what a commit has to pass
 	$(MAKE) fuzz SECONDS=10

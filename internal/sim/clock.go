@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"container/heap"
+	"time"
+)
+
+// event is something that happens at a moment of the world's time.
+type event struct {
+	at  time.Duration
+	seq uint64 // of two at one moment the one that was planned first is first
+	run func()
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return e
+}
+
+// began is the civil moment of every world's beginning.
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// after plans run.
+func (w *world) after(d time.Duration, run func()) {
+	w.seq++
+	heap.Push(&w.queue, event{w.now + max(d, 0), w.seq, run})
+}
+
+// runUntil lets everything happen that is due up to the moment, or until stop holds.
+func (w *world) runUntil(moment time.Duration, stop func() bool) {
+	for len(w.queue) > 0 && w.queue[0].at <= moment && w.fatal == "" {
+		e := heap.Pop(&w.queue).(event)
+		w.now = e.at
+		w.steps++
+		e.run()
+		if stop != nil && stop() {
+			return
+		}
+		if w.steps > w.cfg.MaxSteps {
+			w.fail("K10", "%d steps and no end: something goes round and round", w.steps)
+			w.fatal = "steps"
+		}
+	}
+	if w.fatal == "" {
+		w.now = max(w.now, moment)
+	}
+}
+
+// timer is one moment that can be moved: only the newest plan counts.
+type timer struct {
+	at   time.Duration // 0: none
+	plan uint64
+}
+
+// set plans run at the moment in place of what was planned.
+func (t *timer) set(w *world, at time.Duration, run func()) {
+	at = max(at, w.now)
+	if t.at == at && t.plan != 0 {
+		return
+	}
+	t.plan++
+	t.at = at
+	plan := t.plan
+	w.after(at-w.now, func() {
+		if t.plan == plan {
+			t.at = 0
+			t.plan++
+			run()
+		}
+	})
+}
+
+// stop drops the plan.
+func (t *timer) stop() { t.at = 0; t.plan++ }
+
+// between draws a time from the range.
+func (w *world) between(from, to time.Duration) time.Duration {
+	if to <= from {
+		return from
+	}
+	return from + time.Duration(w.rng.Int64N(int64(to-from)))
+}
+
+// chance is true in p of 100.
+func (w *world) chance(p int) bool { return w.rng.IntN(100) < p }

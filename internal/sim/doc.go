@@ -1,0 +1,12 @@
+// Package sim runs a whole cluster in one goroutine from one seed: the real state, replica (raft included), frontend, engine
+// and client.Core, on simulated disks, with a simulated network, clock and clients. Nothing in it waits: every message, write,
+// timer and fault is an event in one queue, and the same seed gives the same events, byte for byte.
+//
+// [Run] is one world: a workload under faults, then everything is healed, the queues are drained, and the checkers (K1 to K6,
+// K8, K10 of the test plan, and the coverage counters K15) compare what the clients were told with what there is.
+//
+// What stands for what: a node is a replica.Stepper and a frontend.Node with its Conns, driven in the order of package server;
+// a crash drops all of it but the disk. A Go client is a client.Core; a JMS client is an engine.Conn without our capabilities.
+//
+// A failure is replayed by its seed: `make sim SEEDS=1 SEED=n` prints the transcript.
+package sim

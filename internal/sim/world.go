@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/replica"
+)
+
+// Config is one world.
+type Config struct {
+	// Seed decides everything.
+	Seed uint64
+	// Liveness: when the faults end a minority stays dead, and all that is pending must end within a bound (K10). Without it
+	// everybody is healed.
+	Liveness bool
+	// Nodes is 1 or 3 (default 3, and now and then 1 by the seed).
+	Nodes int
+	// Skip drops the faults with these numbers, in the order of their planning: the shrinker's.
+	Skip map[int]bool
+	// Jobs, if not 0, bounds the clients: the shrinker's.
+	Jobs int
+	// MaxSteps bounds the events (default 3 million).
+	MaxSteps int
+	// Trace takes the transcript; nil: only its hash is kept.
+	Trace io.Writer
+}
+
+// Result is how a world ended.
+type Result struct {
+	// Violations are what the checkers found, empty for a good world.
+	Violations []string
+	// Sum is a hash over the transcript and all bytes on all wires.
+	Sum uint64
+	// Coverage counts what happened (K15).
+	Coverage map[string]int
+	// Planned is how many faults were drawn, Faults how many of them were not left out, Clients how many clients there were, Ops how many operations clients asked for, Steps how many events there were.
+	Planned, Faults, Clients, Ops, Steps int
+	// Time is how long the world lasted, in its own time.
+	Time time.Duration
+}
+
+// world is one run.
+type world struct {
+	cfg   Config
+	rng   *rand.Rand
+	knobs knobs
+	trace trace
+	now   time.Duration
+	seq   uint64
+	queue events
+	steps int
+
+	nodes   []*node
+	links   [][]*link
+	cutOff  map[int]bool // nodes that no client reaches
+	sockets int
+	open    []*socket
+	agents  []*agent
+	jobs    []job
+	asker   *asker
+	calm    bool // no further fault
+	winding bool // clients begin nothing new
+	ops     int
+	faults  int
+
+	history    history
+	leaders    map[uint64]int
+	digests    map[uint64]uint64
+	coverage   map[string]int
+	violations []string
+	fatal      string
+}
+
+// Run is one world from its beginning to its verdict.
+func Run(cfg Config) *Result {
+	if cfg.MaxSteps == 0 {
+		cfg.MaxSteps = 300_000
+	}
+	w := &world{
+		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f6e63656d71)), trace: trace{out: cfg.Trace},
+		cutOff: map[int]bool{}, leaders: map[uint64]int{}, digests: map[uint64]uint64{}, coverage: map[string]int{},
+	}
+	w.history = history{w: w, messages: map[string]*message{}}
+	w.knobs = w.turnKnobs()
+	w.say("seed %d, liveness %v, knobs %+v", cfg.Seed, cfg.Liveness, w.knobs)
+	w.found()
+	w.startJobs()
+	w.planFaults()
+	w.runUntil(w.knobs.length, nil)
+	w.heal()
+	w.finish()
+	w.drain()
+	w.check()
+	w.say("end: %d operations, %d faults, %d violations", w.ops, w.faults, len(w.violations))
+	return &Result{
+		Violations: w.violations, Sum: w.trace.sum, Coverage: w.coverage, Planned: w.knobs.faults, Faults: w.faults,
+		Clients: len(w.jobs), Ops: w.ops, Steps: w.steps, Time: w.now,
+	}
+}
+
+// found makes the nodes and starts them.
+func (w *world) found() {
+	count := w.cfg.Nodes
+	if count == 0 {
+		count = 3
+		if w.chance(5) {
+			count = 1
+		}
+	}
+	for id := 1; id <= count; id++ {
+		n := &node{w: w, id: id, rate: 1_000_000, conns: map[uint64]*conn{}}
+		if count > 1 {
+			n.rate += int64(w.rng.IntN(2*w.knobs.drift+1) - w.knobs.drift)
+		}
+		n.limits = w.knobs.limits
+		if n.limits.Tick == 0 {
+			n.limits.Tick = 100 * time.Millisecond
+		}
+		n.limits.Tick += time.Duration(w.rng.IntN(20)) * time.Millisecond
+		n.disk = NewDisk(rand.New(rand.NewPCG(w.rng.Uint64(), uint64(id))), DiskOptions{FlushBytes: w.knobs.flush})
+		w.nodes = append(w.nodes, n)
+	}
+	for _, from := range w.nodes {
+		var row []*link
+		for _, to := range w.nodes {
+			row = append(row, &link{w: w, from: from, to: to})
+		}
+		w.links = append(w.links, row)
+	}
+	for _, n := range w.nodes {
+		n.start()
+	}
+	w.runUntil(5*time.Second, func() bool {
+		for _, n := range w.nodes {
+			if n.epoch == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, n := range w.nodes {
+		if n.epoch == 0 {
+			w.fail("K10", "n%d has no epoch 5 s after the start", n.id)
+		}
+	}
+}
+
+// startJobs starts the clients.
+func (w *world) startJobs() {
+	queues := []string{"a", "b", "c"}
+	any := func() string { return queues[w.rng.IntN(len(queues))] }
+	kinds := w.knobs.clients
+	if w.cfg.Jobs > 0 {
+		kinds = min(kinds, w.cfg.Jobs)
+	}
+	for i := range kinds {
+		size := 10 + w.rng.IntN(w.knobs.size)
+		switch pick := w.rng.IntN(10); {
+		case i == 0 || pick < 3:
+			w.jobs = append(w.jobs, w.newProducer(fmt.Sprintf("p%d", i), any(), 2*size))
+		case i == 1 || pick < 6:
+			w.jobs = append(w.jobs, w.newMover(fmt.Sprintf("t%d", i), any(), []string{any(), any()}, size))
+		case pick < 8:
+			w.jobs = append(w.jobs, w.newConsumer(fmt.Sprintf("c%d", i), any(), size))
+		default:
+			w.jobs = append(w.jobs, w.newPlain(fmt.Sprintf("j%d", i), any(), any(), size))
+		}
+	}
+}
+
+// knobs are a seed's own settings: half of the seeds turn some of them far from where they usually stand.
+type knobs struct {
+	length                 time.Duration // of the workload
+	clients, size          int
+	think                  time.Duration
+	clientDelay, nodeDelay [2]time.Duration
+	disk, apply, restart   [2]time.Duration
+	wakeup                 time.Duration // how late a process may look at what came
+	split                  int           // percent of writes that arrive in two pieces
+	drift                  int           // of monotonic clocks, millionths
+	faults                 int
+	wild                   bool // the network between nodes isn't TCP
+	drop, duplicate        int  // percent
+	reorder, corrupt       int  // percent, per mille
+	idle, txIdle           time.Duration
+	limits                 replica.Limits
+	flush                  int // bytes of state changes that stay in memory
+}
+
+func (w *world) turnKnobs() knobs {
+	ms := time.Millisecond
+	k := knobs{
+		length: w.between(6*time.Second, 12*time.Second), clients: 3 + w.rng.IntN(4), size: 20, think: 60 * ms,
+		clientDelay: [2]time.Duration{ms / 20, ms}, nodeDelay: [2]time.Duration{ms / 20, ms},
+		disk: [2]time.Duration{ms / 10, 3 * ms}, apply: [2]time.Duration{ms / 50, ms / 2},
+		restart: [2]time.Duration{50 * ms, 3 * time.Second}, wakeup: ms / 10, split: 20, drift: 200,
+		faults: 3 + w.rng.IntN(5), idle: 5 * time.Second,
+	}
+	buggify := func(p int, f func()) {
+		if w.chance(p) {
+			f()
+		}
+	}
+	buggify(25, func() { k.limits.EntryBytes = 1 + w.rng.IntN(400) })
+	buggify(25, func() { k.limits.EntriesInFlight = 1 + w.rng.IntN(3) })
+	buggify(25, func() { k.limits.KeepEvery = w.between(20*ms, 300*ms); k.limits.LogFlushBytes = 4 << 10 })
+	buggify(25, func() { k.flush = 1 + w.rng.IntN(4<<10) })
+	buggify(15, func() { k.limits.Tick = w.between(40*ms, 100*ms) })
+	buggify(15, func() { k.disk[1] = w.between(5*ms, 60*ms) })
+	buggify(10, func() { k.apply[1] = w.between(ms, 30*ms) })
+	buggify(15, func() { k.nodeDelay[1] = w.between(ms, 40*ms) })
+	buggify(15, func() { k.clientDelay[1] = w.between(ms, 40*ms) })
+	buggify(15, func() { k.wakeup = w.between(ms, 10*ms) })
+	buggify(20, func() { k.split = 90 })
+	buggify(10, func() { k.txIdle = w.between(200*ms, 2*time.Second) })
+	buggify(20, func() { k.think = 2 * ms; k.size = 60 })
+	buggify(25, func() {
+		k.wild, k.drop, k.duplicate, k.reorder, k.corrupt = true, w.rng.IntN(4), w.rng.IntN(6), w.rng.IntN(6), w.rng.IntN(4)
+	})
+	return k
+}
+
+// wild says that the network between nodes does what TCP doesn't.
+func (w *world) wild() bool { return w.knobs.wild && !w.calm }
