@@ -108,7 +108,7 @@ func (n *steppedNode) start() {
 func (n *steppedNode) crash() {
 	n.w.say("n%d crashes", n.id)
 	past := n.close
-	n.files = store.CrashFS(n.files, n.w.rng.Uint64(), 50)
+	n.files = store.CrashFS(n.files, 0, 100*n.w.rng.IntN(2)) // others hang on the order of a map
 	past()
 	n.Stepper, n.epoch = nil, 0
 	n.w.wire = slices.DeleteFunc(n.w.wire, func(f wired) bool { return f.from == n.id || f.to == n.id })
