@@ -4,6 +4,7 @@ GO      ?= go
 SECONDS ?= 60
 SEEDS   ?= 1000
 MINUTES ?= 30
+BUDGET  ?= 2000
 SEED    ?= 1
 CACHE   := .cache
 BIN     := $(CACHE)/bin
@@ -14,7 +15,7 @@ PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
 SHARED  := ../shared
 
-.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim clean suites faults soak tools
+.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak tools
 
 all: build
 
@@ -73,6 +74,9 @@ fmt: $(LINT) ## gofumpt and gci
 
 sim: ## whole clusters under faults: SEEDS worlds from SEED on; SEEDS=1 prints one's transcript
 	$(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -timeout 0 -v -seeds $(SEEDS) -seed $(SEED)
+
+mutants: ## faults built in on purpose, each to be found by the simulator within BUDGET seeds
+	$(GO) test -tags mutants ./internal/sim -run 'Mutants$$' -count=1 -timeout 0 -v -budget $(BUDGET)
 
 check: lint unit invariants ## what a commit has to pass
 	$(MAKE) fuzz SECONDS=10
