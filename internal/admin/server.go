@@ -26,6 +26,9 @@ type Config struct {
 	Logger *slog.Logger
 	// RequestTimeout bounds each request of the API; 0 means 10 s.
 	RequestTimeout time.Duration
+	// MaxConnections bounds the callers that are connected at a time; more are hung up
+	// on. 0 means 256.
+	MaxConnections int
 }
 
 // Server is the admin listener of one node.
@@ -43,6 +46,9 @@ func Listen(cfg Config) (*Server, error) {
 	}
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = 10 * time.Second
+	}
+	if cfg.MaxConnections == 0 {
+		cfg.MaxConnections = 256
 	}
 	l, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
@@ -70,7 +76,9 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // returns nil after that, and the listener's error otherwise.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(s.listener) }()
+	go func() {
+		failed <- s.http.Serve(&bounded{Listener: s.listener, room: make(chan struct{}, s.cfg.MaxConnections)})
+	}()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("admin listener %s: %w", s.Addr(), err)

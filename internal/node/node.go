@@ -49,9 +49,11 @@ func Open(opts Options) (*Node, error) {
 	cfg := opts.Config
 	n := &Node{opts: opts}
 	var err error
+	clients, admins := connections(descriptors())
 	n.server, err = server.New(server.Config{
-		Listen: cfg.Listen,
-		Dev:    cfg.Dev,
+		Listen:         cfg.Listen,
+		MaxConnections: clients,
+		Dev:            cfg.Dev,
 		Frontend: frontend.Config{
 			ContainerID: fmt.Sprintf("oncemq-%d", cfg.Node),
 			Version:     opts.Version,
@@ -81,7 +83,7 @@ func Open(opts Options) (*Node, error) {
 		return nil, errors.Join(err, n.server.Close())
 	}
 	n.admin, err = admin.Listen(admin.Config{
-		Addr:   cfg.Admin,
+		Addr: cfg.Admin, MaxConnections: admins,
 		Node:   &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid()},
 		Dev:    cfg.Dev,
 		Routes: map[string]http.Handler{bench.RawPattern: bench.RawHandler(n.rawWriter)},

@@ -167,6 +167,7 @@ func (s *Server) Run(ctx context.Context, log frontend.Log) error {
 
 // accept runs until the listener is closed.
 func (s *Server) accept() error {
+	var complained time.Time
 	for {
 		nc, err := s.ln.Accept()
 		switch {
@@ -176,7 +177,10 @@ func (s *Server) accept() error {
 			return err
 		default:
 			// Out of file descriptors, mostly: it passes.
-			s.log.Warn("accept", "error", err)
+			if now := time.Now(); now.Sub(complained) >= time.Second {
+				complained = now
+				s.log.Warn("no connection can be accepted now", "error", err)
+			}
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
