@@ -98,6 +98,11 @@ func (k *coordinator) failAll(err error) {
 
 func (k *coordinator) lost() { k.link = nil }
 
+// attaching says that the broker's Attach or Detach is due; nil: there is no control link.
+func (k *coordinator) attaching() bool {
+	return k != nil && k.link != nil && !k.link.Attached() && !k.link.Detached()
+}
+
 // send hands a control message over; nil: not now.
 func (k *coordinator) send(payload []byte, c *control) *engine.Delivery {
 	if k.link == nil || !k.link.Attached() || k.link.Credit() == 0 {

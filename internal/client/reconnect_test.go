@@ -437,3 +437,24 @@ func TestClosingNeedsNoEngineTick(t *testing.T) {
 		r.core.Tick(r.now)
 	}
 }
+
+// C4: a node that doesn't answer the first transaction's control link is silent as well: nothing else may be under way.
+func TestSilenceAtTheCoordinator(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	snd := r.sender(s, "q")
+	r.silent = true
+	tx := r.begin(s)
+	_, err := tx.Send(snd, data("x"))
+	r.must(err)
+	tx.Commit()
+	r.advance(2500 * time.Millisecond)
+	if r.conns < 2 {
+		t.Fatalf("%d connections: the client waits on a silent node", r.conns)
+	}
+	r.silent = false
+	r.advance(3 * time.Second)
+	if !tx.Done() || tx.outcome != TxCommitted {
+		t.Errorf("done %v, outcome %v", tx.Done(), tx.outcome)
+	}
+}

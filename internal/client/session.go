@@ -236,7 +236,7 @@ func (s *Session) answerDue() bool {
 	if s.on == nil {
 		return false
 	}
-	if !s.up || s.ending || s.owed() {
+	if !s.up || s.ending || s.owed() || s.coordinator.attaching() {
 		return true
 	}
 	for _, snd := range s.senders {
