@@ -255,6 +255,9 @@ func (w *world) newCore(name string) (*agent, *core) {
 	w.agents = append(w.agents, a)
 	addrs := []string{}
 	at := w.rng.IntN(len(w.nodes))
+	if w.home > 0 {
+		at = w.home - 1
+	}
 	for i := range w.nodes {
 		addrs = append(addrs, address((at+i)%len(w.nodes)+1))
 	}

@@ -42,7 +42,7 @@ func (w *world) drawFault() func() {
 		}
 		return n
 	}
-	switch w.rng.IntN(16) {
+	switch w.rng.IntN(17) {
 	case 0, 1, 2, 3:
 		return func() {
 			if t := target(); t.up {
@@ -61,7 +61,7 @@ func (w *world) drawFault() func() {
 		return func() { w.cutClients(steps) }
 	case 11:
 		return func() { w.jamClient(lasts, steps) }
-	case 12:
+	case 12, 16:
 		return func() { w.killClient(steps%4 == 0, steps) }
 	case 13:
 		return func() { w.slowDisk(target(), lasts) }
@@ -176,6 +176,13 @@ func (w *world) killClient(silent bool, steps int) {
 		return
 	}
 	if steps%3 == 0 {
+		if s := a.sock; s != nil && steps%2 == 0 {
+			// Longer than the grace period behind a reset: what it holds goes to others [2.1, 3.3].
+			w.count("client away for too long")
+			s.cut()
+			a.pause(w.between(5*time.Second, 9*time.Second))
+			return
+		}
 		w.count("client pause")
 		a.pause(w.between(100*time.Millisecond, 4*time.Second))
 		return

@@ -28,6 +28,9 @@ func (l *link) send(urgent bool, frame []byte) bool {
 	if !l.up {
 		return false
 	}
+	if l.w.sent != nil {
+		l.w.sent(l, frame)
+	}
 	s := 0
 	if urgent {
 		s = 1

@@ -330,6 +330,9 @@ func (n *node) resume() {
 
 // Deliver implements replica.Mailbox.
 func (n *node) Deliver(local uint64, effects []command.Effect) {
+	if n.w.handed != nil {
+		n.w.handed(n, effects)
+	}
 	if c := n.conns[local]; c != nil {
 		c.mail.effects = append(c.mail.effects, effects...)
 		c.wake()

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/replica"
 )
 
@@ -66,6 +67,10 @@ type world struct {
 	ops     int
 	faults  int
 
+	home   int                         // where clients begin; 0: anywhere
+	sent   func(l *link, frame []byte) // a scenario's eyes
+	handed func(n *node, e []command.Effect)
+
 	history    history
 	leaders    map[uint64]int
 	digests    map[uint64]uint64
@@ -79,11 +84,7 @@ func Run(cfg Config) *Result {
 	if cfg.MaxSteps == 0 {
 		cfg.MaxSteps = 300_000
 	}
-	w := &world{
-		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f6e63656d71)), trace: trace{out: cfg.Trace},
-		cutOff: map[int]bool{}, leaders: map[uint64]int{}, digests: map[uint64]uint64{}, coverage: map[string]int{},
-	}
-	w.history = history{w: w, messages: map[string]*message{}}
+	w := newWorld(cfg)
 	w.knobs = w.turnKnobs()
 	w.say("seed %d, liveness %v, knobs %+v", cfg.Seed, cfg.Liveness, w.knobs)
 	w.found()
@@ -92,6 +93,21 @@ func Run(cfg Config) *Result {
 	w.runUntil(w.knobs.length, nil)
 	w.heal()
 	w.finish()
+	return w.verdict()
+}
+
+// newWorld is a world before anything is in it.
+func newWorld(cfg Config) *world {
+	w := &world{
+		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f6e63656d71)), trace: trace{out: cfg.Trace},
+		cutOff: map[int]bool{}, leaders: map[uint64]int{}, digests: map[uint64]uint64{}, coverage: map[string]int{},
+	}
+	w.history = history{w: w, messages: map[string]*message{}}
+	return w
+}
+
+// verdict drains the queues and calls the checkers.
+func (w *world) verdict() *Result {
 	w.drain()
 	w.check()
 	w.say("end: %d operations, %d faults, %d violations", w.ops, w.faults, len(w.violations))
