@@ -111,17 +111,20 @@ func TestRow10FreezeLeaderInPulses(t *testing.T) {
 	})
 }
 
-// Row 13: hardly any file descriptors: connections wait, the log goes on.
+// Row 13: silent strangers take all file descriptors that are left: the node goes on
+// with those that it has, and with what its log and its state need beyond.
 func TestRow13FewDescriptors(t *testing.T) {
 	Long(t)
 	Need(t, "prlimit")
 	const limit = 100
-	w := New(t, Options{Wrap: func(int) []string { return []string{"prlimit", fmt.Sprintf("--nofile=%d", limit)} }})
+	w := New(t, Options{Wrap: func(int) []string { return []string{"prlimit", fmt.Sprintf("--nofile=%d", limit)} }, Rate: 2000})
 	w.Run(func() {
 		n := w.Leader()
-		hold := w.Dial(n, 2*limit)
-		w.For(3 * time.Second)
-		hold()
+		for range 3 { // a stranger is shown out after a while
+			hangUp := w.Dial(n, 2*limit)
+			w.Commits(7000, 60*time.Second) // so that files are made
+			hangUp()
+		}
 		w.Commits(100, failover)
 	})
 }
