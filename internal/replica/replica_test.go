@@ -187,6 +187,7 @@ func TestCutOffNode(t *testing.T) {
 	f.WantLease(true)
 	c.wait("a lease", func() bool { return time.Until(f.LeaseUntil()) > 0 })
 	c.write(f, "before")
+	c.same() // the leader has applied that f has an epoch
 	at := time.Now()
 	c.isolate(f.id, true)
 	f.Propose(body("while cut off"))
