@@ -116,6 +116,9 @@ func (w *world) checkDigests() {
 			last = append(last, at{n.step.Status().Applied, n.step.Machine().Digest()})
 		}
 	}
+	if len(last) == 0 {
+		return
+	}
 	same := 0
 	for _, a := range last[1:] {
 		if a == last[0] {

@@ -22,7 +22,7 @@ func (w *world) heal() {
 	w.say("healed")
 	w.calm = true
 	for _, n := range w.nodes {
-		n.dies, n.slow = 0, 0
+		n.dies, n.slow, n.onEffect = 0, 0, nil
 		w.mend(n)
 		n.resume()
 		n.disk.Heal()
@@ -47,6 +47,9 @@ func (w *world) heal() {
 
 // finish lets the clients end what they have begun.
 func (w *world) finish() {
+	if w.fatal != "" {
+		return
+	}
 	w.winding = true
 	for _, a := range w.agents {
 		w.after(0, a.pump)
@@ -129,15 +132,14 @@ func (w *world) drain() {
 		}
 	})
 	look := time.Duration(0)
-	empty := w.runUntil
-	empty(w.now+drainBound, func() bool {
+	w.runUntil(w.now+drainBound, func() bool {
 		if w.now < look || d.s.ID() == (client.SessionID{}) {
 			return false
 		}
 		look = w.now + 50*time.Millisecond
 		return d.open == 0 && d.empty()
 	})
-	if !d.empty() {
+	if w.fatal == "" && !d.empty() {
 		w.fail("K10", "%v after everything was healed the queues are not empty: %s", drainBound, d.depths())
 	}
 	w.runUntil(w.now+3*time.Second, nil) // the followers
@@ -151,21 +153,32 @@ func (d *drainer) attach(queue string) {
 		return
 	}
 	d.queues[queue] = true
+	rest := true // nobody holds any: what is there comes in order, whatever became of it before
+	for _, q := range d.w.machine().Queues() {
+		rest = rest && (q.Name != queue || q.InFlight == 0)
+	}
 	r := d.s.NewReceiver(queue, "", 100)
 	last := map[string]int{}
-	take := func() { d.take(r, queue, last) }
+	take := func() { d.take(r, queue, last, rest) }
 	d.k.available[r] = take
 	take()
 	d.a.pump()
 }
 
-func (d *drainer) take(r *client.Receiver, queue string, last map[string]int) {
+func (d *drainer) take(r *client.Receiver, queue string, last map[string]int, rest bool) {
 	for x := r.Take(); x != nil; x = r.Take() {
 		m := d.w.delivered("drain", queue, x.Payload)
 		if m == nil {
 			continue
 		}
-		if queue == m.queue {
+		switch {
+		case queue == m.queue && rest && m.producer != "":
+			d.w.count("order of a queue at rest")
+			if m.n <= last[m.producer] {
+				d.w.fail("K4", "at rest %s has %s's number %d behind number %d", queue, m.producer, m.n, last[m.producer])
+			}
+			last[m.producer] = m.n
+		case queue == m.queue:
 			d.w.inOrder(last, m, x.Attempt(), "drain")
 		}
 		d.open++

@@ -42,7 +42,7 @@ func (w *world) drawFault() func() {
 		}
 		return n
 	}
-	switch w.rng.IntN(17) {
+	switch w.rng.IntN(20) {
 	case 0, 1, 2, 3:
 		return func() {
 			if t := target(); t.up {
@@ -61,6 +61,8 @@ func (w *world) drawFault() func() {
 		return func() { w.cutClients(steps) }
 	case 11:
 		return func() { w.jamClient(lasts, steps) }
+	case 17, 18, 19:
+		return func() { w.loseAnswer(target(), steps) }
 	case 12, 16:
 		return func() { w.killClient(steps%4 == 0, steps) }
 	case 13:
@@ -69,6 +71,26 @@ func (w *world) drawFault() func() {
 		return func() { w.force(target(), steps) }
 	default:
 		return func() { w.diskFault(target(), steps) }
+	}
+}
+
+// loseAnswer lets a node apply something for a client, which then never hears of it from there: the node dies, or its sockets
+// break [2.1].
+func (w *world) loseAnswer(n *node, steps int) {
+	if !n.up {
+		return
+	}
+	n.onEffect = func() {
+		w.count("answer lost")
+		w.say("n%d has answers that nobody gets", n.id)
+		if steps%3 > 0 {
+			n.crash(steps%9 == 1)
+			n.restartLater()
+			return
+		}
+		for _, c := range append([]*conn(nil), n.order...) {
+			c.s.cut() // what the node writes from now on goes nowhere
+		}
 	}
 }
 

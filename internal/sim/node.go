@@ -30,6 +30,8 @@ type node struct {
 	limits  replica.Limits
 	dies    int // steps until the process dies; 0: not planned
 
+	onEffect func() // once, when the next effect is there and no client has heard of it
+
 	conns     map[uint64]*conn
 	order     []*conn
 	lastLocal uint64
@@ -49,7 +51,7 @@ func (n *node) start() {
 	n.up, n.dark, n.paused = true, false, false
 	n.life++
 	n.started = n.w.now
-	n.queue, n.order, n.conns, n.lastLocal, n.epoch, n.dies = nil, nil, map[uint64]*conn{}, 0, 0, 0
+	n.queue, n.order, n.conns, n.lastLocal, n.epoch, n.dies, n.onEffect = nil, nil, map[uint64]*conn{}, 0, 0, 0, nil
 	n.raftPlanned, n.appendPlanned, n.applyPlanned, n.leads = false, false, false, false
 	if err := n.open(); err != nil {
 		n.w.fail("K9", "n%d doesn't start: %v", n.id, err)
@@ -332,6 +334,10 @@ func (n *node) resume() {
 func (n *node) Deliver(local uint64, effects []command.Effect) {
 	if n.w.handed != nil {
 		n.w.handed(n, effects)
+	}
+	if f := n.onEffect; f != nil && effects[0].Kind != command.EffectDeliver {
+		n.onEffect = nil
+		n.after(0, f)
 	}
 	if c := n.conns[local]; c != nil {
 		c.mail.effects = append(c.mail.effects, effects...)

@@ -74,12 +74,13 @@ func (w *world) newProducer(name, queue string, messages int) *producer {
 }
 
 func (p *producer) think() {
+	w := p.w
 	p.a.soon(0, p.w.knobs.think, func() {
 		if p.left == 0 || p.w.winding || p.ended() {
 			p.left = 0
 			return
 		}
-		if p.open < 8 {
+		for burst := w.rng.IntN(6); p.open < 8 && p.left > 0 && burst >= 0; burst-- {
 			p.send()
 		}
 		p.think()
