@@ -46,14 +46,14 @@ func (d *Demo) auditSession(ctx, auditUntil context.Context, client *oncemq.Clie
 			return false, err
 		}
 		if len(batch) == 0 {
-			return false, closeSession(ctx, session)
+			return false, d.closeSession(ctx, session)
 		}
 		outcome, err := d.consume(ctx, client, session, batch)
 		if err != nil {
 			return false, err
 		}
 		if outcome != Done {
-			return true, closeSession(ctx, session)
+			return true, d.closeSession(ctx, session)
 		}
 		for _, delivery := range batch {
 			r, err := readRecord(delivery.Message)
@@ -85,7 +85,7 @@ func (d *Demo) collect(ctx, auditUntil context.Context, receiver *oncemq.Receive
 
 // consume accepts a batch in one transaction.
 func (d *Demo) consume(ctx context.Context, client *oncemq.Client, session *oncemq.Session, batch []*oncemq.Delivery) (Outcome, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	tx, err := session.Begin(call)
 	if err != nil {
@@ -104,8 +104,8 @@ func (d *Demo) consume(ctx context.Context, client *oncemq.Client, session *once
 }
 
 // closeSession closes a session, so that what its links hold goes back at once.
-func closeSession(ctx context.Context, session *oncemq.Session) error {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+func (d *Demo) closeSession(ctx context.Context, session *oncemq.Session) error {
+	call, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	if err := session.Close(call); err != nil {
 		return fmt.Errorf("closing a session: %w", err)

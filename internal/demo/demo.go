@@ -34,10 +34,12 @@ type Demo struct {
 	out     io.Writer // progress, in lines
 	begun   time.Time
 	cluster *localcluster.Cluster
-	urls    func(first int) string // of the cluster, for a program
-	checker *Checker
-	watch   stopwatch
-	latency latencies
+	// patience bounds one call of a program.
+	patience time.Duration
+	urls     func(first int) string // of the cluster, for a program
+	checker  *Checker
+	watch    stopwatch
+	latency  latencies
 	// homes are the addresses that the workers are connected to.
 	homes [workers]atomic.Pointer[string]
 	// numbers and receipts are the programs' own data: the last order of each producer,
@@ -62,7 +64,7 @@ func Run(ctx context.Context, cfg Config, out, faults io.Writer) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
-	d := &Demo{cfg: cfg, out: out, begun: time.Now(), checker: NewChecker(producers, workers)}
+	d := &Demo{cfg: cfg, patience: callTimeout, out: out, begun: time.Now(), checker: NewChecker(producers, workers)}
 	res, err := d.run(ctx, dir, faults)
 	if err == nil {
 		return res, remove()
@@ -229,7 +231,7 @@ func (d *Demo) audits() []struct {
 
 // dial connects a program to the cluster, beginning at the node that first names.
 func (d *Demo) dial(ctx context.Context, first int, onEvent func(oncemq.Event)) (*oncemq.Client, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	client, err := oncemq.Dial(call, d.urls(first), &oncemq.Config{OnEvent: onEvent})
 	if err != nil {

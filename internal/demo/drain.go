@@ -65,7 +65,7 @@ func (d *Demo) readDeadLetters(ctx context.Context) error {
 }
 
 func (d *Demo) readDeadLetterQueue(ctx context.Context, queue string, depth int) error {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	client, err := d.dial(call, 0, nil)
 	if err != nil {

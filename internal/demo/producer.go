@@ -9,7 +9,7 @@ import (
 	"github.com/oncemq/oncemq"
 )
 
-// callTimeout bounds one call of a program; resolveTimeout bounds how long it then
+// callTimeout bounds one call of a program, but in a Workload that says otherwise; resolveTimeout bounds how long it then
 // tries to learn what became of it.
 const (
 	callTimeout    = 30 * time.Second
@@ -99,14 +99,14 @@ func (d *Demo) sendOrders(ctx context.Context, produceUntil <-chan struct{}, pro
 
 // sendAsync hands one order to the client. A nil receipt means that it was never sent.
 func (d *Demo) sendAsync(ctx context.Context, sender *oncemq.Sender, r record) (*oncemq.Receipt, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	receipt, err := sender.SendAsync(call, r.message())
 	switch {
 	case err == nil:
 		return receipt, nil
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		d.note("%v was never sent: no credit within %v", r.id, callTimeout)
+		d.note("%v was never sent: no credit within %v", r.id, d.patience)
 		return nil, nil
 	}
 	return nil, fmt.Errorf("sending %v: %w", r.id, err)
@@ -115,7 +115,7 @@ func (d *Demo) sendAsync(ctx context.Context, sender *oncemq.Sender, r record) (
 // sendOutcome waits for the answer to one send, and after an unknown one further, as
 // long as an application would ask.
 func (d *Demo) sendOutcome(ctx context.Context, receipt *oncemq.Receipt) Outcome {
-	for _, bound := range []time.Duration{callTimeout, resolveTimeout} {
+	for i, bound := range [...]time.Duration{d.patience, resolveTimeout} {
 		call, cancel := context.WithTimeout(ctx, bound)
 		err := receipt.Wait(call)
 		cancel()
@@ -126,7 +126,7 @@ func (d *Demo) sendOutcome(ctx context.Context, receipt *oncemq.Receipt) Outcome
 		case errors.As(err, &refused) && !errors.Is(err, oncemq.ErrOutcomeUnknown):
 			d.note("a send was refused: %v", err)
 			return NotDone
-		case bound == callTimeout:
+		case i == 0:
 			d.checker.SawUnknown()
 			d.note("a send has an unknown outcome: %v", err)
 		}

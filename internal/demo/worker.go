@@ -75,7 +75,7 @@ func (w *worker) handle(ctx context.Context, delivery *oncemq.Delivery) error {
 		return err
 	}
 	w.demo.checker.Received(w.index, order.id, delivery.Attempt())
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, w.demo.patience)
 	defer cancel()
 	tx, err := w.session.Begin(call)
 	if err != nil {

@@ -18,6 +18,8 @@ type Workload struct {
 	URLs func(first int) string
 	// Rate is the number of orders a second, at most: 1 to 100,000.
 	Rate int
+	// Patience bounds one call of a program; 0: 30 s. No disturbance may outlast it.
+	Patience time.Duration
 	// Out gets the progress in lines, Faults what is wrong.
 	Out, Faults io.Writer
 }
@@ -25,9 +27,12 @@ type Workload struct {
 // Run runs the programs while disturb does; when it returns, all nodes must serve
 // again: what was sent is then worked off and judged. disturb may ask the checker for
 // its counts. The error wraps ErrCheck where a check failed: unknown outcomes are
-// among them, since no disturbance may outlast a program's patience (30 s).
+// among them, since no disturbance may outlast a program's patience.
 func (w *Workload) Run(ctx context.Context, disturb func(context.Context, *Checker) error) (Result, error) {
-	d := &Demo{cfg: Config{Rate: w.Rate}, out: w.Out, begun: time.Now(), checker: NewChecker(producers, workers), cluster: w.Cluster, urls: w.URLs}
+	d := &Demo{cfg: Config{Rate: w.Rate}, patience: w.Patience, out: w.Out, begun: time.Now(), checker: NewChecker(producers, workers), cluster: w.Cluster, urls: w.URLs}
+	if d.patience == 0 {
+		d.patience = callTimeout
+	}
 	if d.urls == nil {
 		d.urls = w.Cluster.URLs
 	}
