@@ -30,6 +30,8 @@ type Options struct {
 	Wrap func(node int) []string
 	// Rate is the number of orders a second, at most; 0: 300.
 	Rate int
+	// Patience bounds one call of a program of the workload; 0: 30 s.
+	Patience time.Duration
 }
 
 // World is a cluster and what can be made to fail around it. Its methods are for the
@@ -127,7 +129,7 @@ func (w *World) urls(first int) string {
 func (w *World) Run(story func()) demo.Result {
 	w.tb.Helper()
 	var faults strings.Builder
-	load := demo.Workload{Cluster: w.Cluster.Cluster, URLs: w.urls, Rate: w.options.Rate, Out: w.diary, Faults: &faults}
+	load := demo.Workload{Cluster: w.Cluster.Cluster, URLs: w.urls, Rate: w.options.Rate, Patience: w.options.Patience, Out: w.diary, Faults: &faults}
 	res, err := load.Run(w.tb.Context(), func(ctx context.Context, c *demo.Checker) error {
 		w.ctx, w.checker = ctx, c
 		w.Commits(100, 30*time.Second) // what is disturbed must run
