@@ -130,6 +130,7 @@ func (w *World) Run(story func()) demo.Result {
 	w.tb.Helper()
 	var faults strings.Builder
 	load := demo.Workload{Cluster: w.Cluster.Cluster, URLs: w.urls, Rate: w.options.Rate, Patience: w.options.Patience, Out: w.diary, Faults: &faults}
+	w.diary.begun = time.Now() // the workload's clock
 	res, err := load.Run(w.tb.Context(), func(ctx context.Context, c *demo.Checker) error {
 		w.ctx, w.checker = ctx, c
 		w.Commits(100, 30*time.Second) // what is disturbed must run
