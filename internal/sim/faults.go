@@ -63,7 +63,9 @@ func (w *world) drawFault() func() {
 		return func() { w.jamClient(lasts, steps) }
 	case 17, 18, 19:
 		return func() { w.loseAnswer(target(), steps) }
-	case 12, 16:
+	case 16:
+		return func() { w.sendAway(steps) }
+	case 12:
 		return func() { w.killClient(steps%4 == 0, steps) }
 	case 13:
 		return func() { w.slowDisk(target(), lasts) }
@@ -198,18 +200,29 @@ func (w *world) killClient(silent bool, steps int) {
 		return
 	}
 	if steps%3 == 0 {
-		if s := a.sock; s != nil && steps%2 == 0 {
-			// Longer than the grace period behind a reset: what it holds goes to others [2.1, 3.3].
-			w.count("client away for too long")
-			s.cut()
-			a.pause(w.between(5*time.Second, 9*time.Second))
-			return
-		}
 		w.count("client pause")
 		a.pause(w.between(100*time.Millisecond, 4*time.Second))
 		return
 	}
 	a.die(silent)
+}
+
+// sendAway breaks a mover's connection and stops it for longer than the grace period behind a reset: what it holds in its
+// transaction goes to others, and its commit has operations missing [2.1, 3.3].
+func (w *world) sendAway(steps int) {
+	var movers []*agent
+	for _, j := range w.jobs {
+		if x, ok := j.(*mover); ok && !x.ended() && x.a.sock != nil {
+			movers = append(movers, x.a)
+		}
+	}
+	if len(movers) == 0 {
+		return
+	}
+	a := movers[steps%len(movers)]
+	w.count("client away for too long")
+	a.sock.cut()
+	a.pause(w.between(5500*time.Millisecond, 8*time.Second))
 }
 
 func (w *world) slowDisk(n *node, lasts time.Duration) {
