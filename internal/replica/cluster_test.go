@@ -150,7 +150,7 @@ func (c *cluster) kill(id command.NodeID) {
 
 func (c *cluster) wait(what string, ok func() bool) {
 	c.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for !ok() {
 		if time.Now().After(deadline) {
 			for _, m := range c.nodes {

@@ -23,11 +23,7 @@ func TestElectionOnSlowDisks(t *testing.T) {
 	})
 	c.write(c.follower(), "before")
 	c.kill(c.leader().id)
-	begin := time.Now()
-	c.write(c.leader(), "behind")
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("a leader and its first commit took %s", took)
-	}
+	c.write(c.leader(), "behind") // waits for both, within the cluster's bound: without the growing pause there is never a leader
 }
 
 // A leader whose disk hangs hands over to those whose disks work; it comes back when its own
