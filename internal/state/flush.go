@@ -39,6 +39,15 @@ func (m *Machine) insert(key, value []byte) {
 	m.out.Insert(key, value)
 }
 
+// save is put for a key that is there, insert for one that is not.
+func (m *Machine) save(stored bool, key, value []byte) {
+	if stored {
+		m.put(key, value)
+	} else {
+		m.insert(key, value)
+	}
+}
+
 func (m *Machine) del(key []byte) {
 	m.sum(opDelete, key, nil)
 	m.out.Delete(key)
@@ -61,11 +70,7 @@ func (m *Machine) write(o *object, key []byte, value func(dst []byte) []byte) {
 	switch {
 	case !o.gone:
 		m.valueBuf = value(m.valueBuf[:0])
-		if o.stored {
-			m.put(key, m.valueBuf)
-		} else {
-			m.insert(key, m.valueBuf)
-		}
+		m.save(o.stored, key, m.valueBuf)
 		o.stored = true
 	case o.stored:
 		m.del(key)
@@ -141,19 +146,14 @@ func (m *Machine) flushSessions() {
 			continue
 		}
 		r := &o.session.outcomes[at]
-		fresh := !r.stored
-		r.stored = true
 		m.valueBuf = append(m.valueBuf[:0], byte(r.outcome), r.reason)
 		m.valueBuf = putInt(m.valueBuf, r.civil)
 		if r.reason == reasonOther {
 			m.valueBuf = putString(m.valueBuf, o.session.reasons[r.number])
 		}
 		m.keyBuf = appendOutcomeKey(m.keyBuf[:0], m.group, o.session.id, o.number)
-		if fresh {
-			m.insert(m.keyBuf, m.valueBuf)
-		} else {
-			m.put(m.keyBuf, m.valueBuf)
-		}
+		m.save(r.stored, m.keyBuf, m.valueBuf)
+		r.stored = true
 	}
 	d.sessions, d.progress, d.outcomes = emptied(d.sessions), emptied(d.progress), emptied(d.outcomes)
 }
@@ -243,15 +243,10 @@ func (m *Machine) flushMessages() {
 		if q.dying {
 			continue // its links are gone; what the key says doesn't matter any more
 		}
-		fresh := v.flags&deliveryStored == 0
-		v.flags |= deliveryStored
 		m.keyBuf = appendDeliveryKey(m.keyBuf[:0], m.group, q.inc, p.seq)
 		m.valueBuf = m.encodeDelivery(m.valueBuf[:0], di)
-		if fresh {
-			m.insert(m.keyBuf, m.valueBuf)
-		} else {
-			m.put(m.keyBuf, m.valueBuf)
-		}
+		m.save(v.flags&deliveryStored != 0, m.keyBuf, m.valueBuf)
+		v.flags |= deliveryStored
 	}
 	for _, di := range d.freed {
 		m.deliveries.release(di)

@@ -283,17 +283,7 @@ func TestRow37PowerLossOfOne(t *testing.T) {
 // Row 45: a sync fails on a follower.
 func TestRow45SyncFailsOnFollower(t *testing.T) {
 	Long(t)
-	Need(t, "strace")
-	w := New(t, Options{})
-	w.Run(func() {
-		n := w.Follower(0)
-		n.ExpectEnd()
-		end := w.Trace(n, "fsync,fdatasync", "error=EIO:when=1")
-		w.EndsWith(n, 1, failover)
-		end()
-		w.Commits(100, failover)
-		w.Start(n)
-	})
+	syncFails(t, func(w *World) *cluster.Node { return w.Follower(0) })
 }
 
 // Row 46: the disk of one node lies about syncs, then its power is lost.

@@ -104,10 +104,16 @@ func TestRow38PowerLossOfAll(t *testing.T) {
 // Row 44: a sync fails once on the leader: it ends and does not try again, and the
 // others take over.
 func TestRow44SyncFailsOnLeader(t *testing.T) {
+	syncFails(t, (*World).Leader)
+}
+
+// syncFails has a sync of a node fail once: that ends it, and the others go on.
+func syncFails(t *testing.T, victim func(w *World) *cluster.Node) {
+	t.Helper()
 	Need(t, "strace")
 	w := New(t, Options{})
 	w.Run(func() {
-		n := w.Leader()
+		n := victim(w)
 		n.ExpectEnd()
 		end := w.Trace(n, "fsync,fdatasync", "error=EIO:when=1")
 		w.EndsWith(n, 1, failover)

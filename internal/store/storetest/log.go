@@ -6,22 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/oncemq/oncemq/internal/replica"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
 // Log is what the suite holds every implementation of a log to; *store.Log says what each method does.
 type Log interface {
-	Append(a store.Append) error
-	Prepare() (bool, error)
-	Cut(index uint64) error
-	FirstIndex() uint64
-	LastIndex() uint64
-	Term(index uint64) (uint64, error)
-	Entries(dst []store.Entry, lo, hi, maxBytes uint64) ([]store.Entry, error)
-	HardState() store.HardState
+	replica.Log
 	Empty() bool
-	SizeBytes() int64
-	Close() error
 }
 
 // RunLog runs the suite on logs with small segments and a small tail.

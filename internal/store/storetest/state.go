@@ -8,19 +8,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/oncemq/oncemq/internal/replica"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
 // State is what the suite holds every implementation of a state to; *store.State says what each method does.
-type State interface {
-	Apply(b *store.Batch, applied uint64) error
-	Get(key, dst []byte) (value []byte, ok bool, err error)
-	IterateRange(start, end []byte, fn func(key, value []byte) bool) error
-	AppliedIndex() uint64
-	DurableIndex() (uint64, error)
-	Flush() error
-	Close() error
-}
+type State = replica.State
 
 // RunState runs the suite.
 func RunState(t *testing.T, start func(t *testing.T) Disk[State]) {
