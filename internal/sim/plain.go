@@ -159,17 +159,17 @@ func (p *plain) tick() {
 	}
 }
 
-// work takes the engine's events, and does the next thing.
+// work takes the engine's events, and does the next thing. What a tick finds, such as a silent peer, is an event as well.
 func (p *plain) work() {
 	for p.conn != nil {
 		ev, ok := p.conn.Next()
 		if !ok {
-			break
+			p.tickAt = p.conn.Tick(p.now())
+			if ev, ok = p.conn.Next(); !ok {
+				return
+			}
 		}
 		p.event(&ev)
-	}
-	if p.conn != nil {
-		p.tickAt = p.conn.Tick(p.now())
 	}
 }
 
@@ -244,8 +244,8 @@ func (p *plain) next() {
 	case p.control != nil || p.sending != nil || p.co == nil || p.co.Credit() == 0 || p.snd.Credit() == 0:
 		return // answers or credit will bring us back
 	case p.t == nil && (p.left == 0 || p.w.winding):
-		_ = p.conn.Close(nil)
 		p.left = 0
+		p.close()
 		return
 	case p.t == nil && p.w.chance(20):
 		p.sent = p.w.newMessage(p.out)
@@ -273,6 +273,18 @@ func (p *plain) next() {
 		return
 	}
 	p.think()
+}
+
+// close ends the connection in order. A node that is gone does not answer: then the socket ends without.
+func (p *plain) close() {
+	_ = p.conn.Close(nil)
+	serial := p.serial
+	p.a.soon(openTimeout, openTimeout, func() {
+		if p.serial == serial && p.conn != nil {
+			p.a.hangUp(false)
+			p.reconnect(0)
+		}
+	})
 }
 
 func (p *plain) send(l *engine.Link, state amqp.DeliveryState, payload []byte) *engine.Delivery {
