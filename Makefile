@@ -6,6 +6,9 @@ SEEDS   ?= 1000
 MINUTES ?= 30
 BUDGET  ?= 2000
 SEED    ?= 1
+JOBS    ?= 0
+SKIP    ?=
+MUTANT  ?=
 CACHE   := .cache
 BIN     := $(CACHE)/bin
 LINT    := $(BIN)/golangci-lint
@@ -73,10 +76,10 @@ fmt: $(LINT) ## gofumpt and gci
 	$(LINT) fmt ./...
 
 sim: ## whole clusters under faults: SEEDS worlds from SEED on; SEEDS=1 prints one's transcript
-	$(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -timeout 0 -v -seeds $(SEEDS) -seed $(SEED)
+	cd test && $(GO) test ./sim -run 'TestSeeds$$' -count=1 -timeout 0 -v -seeds $(SEEDS) -seed $(SEED) -jobs $(JOBS) -skip '$(SKIP)'
 
 mutants: ## faults built in on purpose, each to be found by the simulator within BUDGET seeds
-	$(GO) test -tags mutants ./internal/sim -run 'Mutants$$' -count=1 -timeout 0 -v -budget $(BUDGET)
+	cd test && $(GO) test -tags mutants ./sim -run 'Mutants$$' -count=1 -timeout 0 -v -budget $(BUDGET) -mutant '$(MUTANT)'
 
 check: lint unit invariants ## what a commit has to pass
 	$(MAKE) fuzz SECONDS=10

@@ -1,6 +1,6 @@
 //go:build mutants
 
-package sim
+package sim_test
 
 import (
 	"flag"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/oncemq/oncemq/internal/mutant"
+	"github.com/oncemq/oncemq/internal/sim"
 )
 
 var (
@@ -74,7 +75,7 @@ func fault(seed uint64) (bad string) {
 			bad = fmt.Sprintf("panic: %v", r)
 		}
 	}()
-	r := Run(Config{Seed: seed, Liveness: seed%4 == 0})
+	r := sim.Run(sim.Config{Seed: seed, Liveness: seed%4 == 0})
 	if len(r.Violations) == 0 {
 		return ""
 	}
