@@ -202,6 +202,9 @@ func (c *core) handle(e *event) {
 			c.out.lost = err
 			return
 		}
+		if c.late(e.message) {
+			return
+		}
 		c.lag.committed(e.message.GetCommit(), e.message.GetType(), c.now)
 		// Errors: raft doesn't want the message, and says so by an answer where one is due.
 		_ = c.node.Step(e.message)

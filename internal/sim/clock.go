@@ -2,6 +2,7 @@ package sim
 
 import (
 	"container/heap"
+	"fmt"
 	"time"
 )
 
@@ -48,13 +49,27 @@ func (w *world) runUntil(moment time.Duration, stop func() bool) {
 			return
 		}
 		if w.steps > w.cfg.MaxSteps {
-			w.fail("K10", "%d steps and no end: something goes round and round", w.steps)
+			w.fail("K10", "%d steps and no end: something goes round and round; %s", w.steps, w.stand())
 			w.fatal = "steps"
 		}
 	}
 	if w.fatal == "" {
 		w.now = max(w.now, moment)
 	}
+}
+
+// stand is where the nodes are, for a world that doesn't end.
+func (w *world) stand() (s string) {
+	for _, n := range w.nodes {
+		if !n.up {
+			s += fmt.Sprintf("n%d is down; ", n.id)
+			continue
+		}
+		st := n.step.Status()
+		s += fmt.Sprintf("n%d is %s in term %d, commit %d, applied %d, epoch %d, lag %v; ", n.id, st.Role, st.Term, st.Commit, st.Applied,
+			st.Epoch, st.Lag)
+	}
+	return s
 }
 
 // timer is one moment that can be moved: only the newest plan counts.

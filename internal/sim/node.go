@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -84,7 +85,7 @@ func (n *node) open() (err error) {
 	n.step, err = replica.NewStepper(replica.StepOptions{
 		Node: command.NodeID(n.id), Voters: voters, Cluster: [16]byte{1}, Log: log, State: state, Mailbox: n,
 		Send: n.send, Rand: rand.New(rand.NewPCG(n.w.rng.Uint64(), uint64(n.id))),
-		Stream: uint64(n.w.now/time.Microsecond) + 1, Began: n.began(), Limits: n.limits,
+		Stream: uint64(n.w.now/time.Microsecond) + 1, Began: n.began(), Limits: n.limits, Logger: slog.New(complaints{n}),
 	})
 	return err
 }
