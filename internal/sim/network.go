@@ -9,6 +9,7 @@ const (
 )
 
 // link is what a node sends to a peer: two ordered streams, up or down together. The other direction is the peer's own link.
+// A stream's frames never overtake each other, but where the seed's network isn't TCP.
 type link struct {
 	w        *world
 	from, to *node
@@ -17,9 +18,10 @@ type link struct {
 
 	arrives [2]time.Duration // of the last frame, by stream
 	blocked bool             // one way of a partition: what is sent waits, as in a TCP that goes on repeating
-	waiting [2][][]byte
-	gone    bool // PeerGone was called since the loss
-	refused bool // with refused
+	frames  [2][][]byte      // on their way, in order
+	held    [2]int           // frames whose time came while the link was blocked
+	gone    bool             // PeerGone was called since the loss
+	refused bool             // with refused
 	dialing bool
 }
 
@@ -34,10 +36,6 @@ func (l *link) send(urgent bool, frame []byte) bool {
 	s := 0
 	if urgent {
 		s = 1
-	}
-	if l.blocked {
-		l.waiting[s] = append(l.waiting[s], frame)
-		return true
 	}
 	l.carry(s, frame)
 	return true
@@ -54,10 +52,10 @@ func (l *link) carry(s int, frame []byte) {
 			return
 		case w.chance(w.knobs.duplicate):
 			w.count("node frame duplicated")
-			l.arrive(s, frame, w.now+delay*3)
+			l.stray(s, frame, delay*3)
 		case w.chance(w.knobs.reorder):
 			w.count("node frame overtaken")
-			l.arrive(s, frame, w.now+delay*10)
+			l.stray(s, frame, delay*10)
 			return
 		case w.rng.IntN(1000) < w.knobs.corrupt:
 			w.count("node frame corrupted")
@@ -65,32 +63,60 @@ func (l *link) carry(s int, frame []byte) {
 			frame[w.rng.IntN(len(frame))] ^= 1 << w.rng.IntN(8)
 		}
 	}
-	l.arrives[s] = max(l.arrives[s], w.now+delay)
-	l.arrive(s, frame, l.arrives[s])
+	l.frames[s] = append(l.frames[s], frame)
+	l.move(s, delay)
 }
 
-func (l *link) arrive(s int, frame []byte, at time.Duration) {
-	epoch, life := l.epoch, l.to.life
-	l.w.after(at-l.w.now, func() {
+// stray lets a frame arrive out of its stream's order.
+func (l *link) stray(s int, frame []byte, delay time.Duration) {
+	l.later(delay, func() {
+		if l.blocked {
+			l.frames[s] = append(l.frames[s], frame)
+			l.held[s]++
+			return
+		}
+		l.deliver(frame)
+	})
+}
+
+// move plans the arrival of one frame of a stream: of the first that is there then.
+func (l *link) move(s int, delay time.Duration) {
+	l.arrives[s] = max(l.arrives[s], l.w.now+delay)
+	l.later(l.arrives[s]-l.w.now, func() {
+		if l.blocked {
+			l.held[s]++
+			return
+		}
+		frame := l.frames[s][0]
+		l.frames[s] = l.frames[s][1:]
+		l.deliver(frame)
+	})
+}
+
+// later plans f, unless the link is lost before.
+func (l *link) later(d time.Duration, f func()) {
+	epoch := l.epoch
+	l.w.after(d, func() {
+		if l.epoch == epoch {
+			f()
+		}
+	})
+}
+
+// deliver gives a frame to the peer's process, once it isn't paused.
+func (l *link) deliver(frame []byte) {
+	epoch := l.epoch
+	l.to.run(l.to.life, func() {
 		if l.epoch != epoch {
 			return
 		}
-		if l.blocked {
-			l.waiting[s] = append(l.waiting[s], frame)
+		l.w.mix(frame)
+		if err := l.to.step.Receive(uint64(l.from.id), frame); err != nil {
+			l.w.say("n%d breaks the stream from n%d: %v", l.to.id, l.from.id, err)
+			l.lose()
 			return
 		}
-		l.to.run(life, func() {
-			if l.epoch != epoch {
-				return
-			}
-			l.w.mix(frame)
-			if err := l.to.step.Receive(uint64(l.from.id), frame); err != nil {
-				l.w.say("n%d breaks the stream from n%d: %v", l.to.id, l.from.id, err)
-				l.lose()
-				return
-			}
-			l.to.kick()
-		})
+		l.to.kick()
 	})
 }
 
@@ -124,11 +150,11 @@ func (l *link) unblock() {
 		return
 	}
 	l.blocked = false
-	waiting := l.waiting
-	l.waiting = [2][][]byte{}
-	for s, frames := range waiting {
-		for _, f := range frames {
-			l.carry(s, f)
+	held := l.held
+	l.held = [2]int{}
+	for s, n := range held {
+		for range n {
+			l.move(s, l.w.between(l.w.knobs.nodeDelay[0], l.w.knobs.nodeDelay[1]))
 		}
 	}
 }
@@ -151,7 +177,7 @@ func (l *link) lose() {
 func (l *link) drop() {
 	l.up = false
 	l.epoch++
-	l.waiting = [2][][]byte{}
+	l.frames, l.held = [2][][]byte{}, [2]int{}
 	l.arrives = [2]time.Duration{}
 	l.gone, l.refused, l.dialing = false, false, false
 }

@@ -21,7 +21,8 @@ type pipe struct {
 	ended func(reset bool)
 	room  func() // the writer may write again
 
-	waiting   [][]byte // jammed
+	pieces    [][]byte // written and not arrived, in order
+	held      int      // pieces whose time came while the direction was jammed
 	bytes     int      // written and not arrived
 	full      bool     // the writer was told so
 	arrives   time.Duration
@@ -46,12 +47,7 @@ func (p *pipe) write(b []byte) bool {
 		return true
 	}
 	p.bytes += len(b)
-	b = append([]byte(nil), b...)
-	if p.jammed {
-		p.waiting = append(p.waiting, b)
-	} else {
-		p.carry(b)
-	}
+	p.carry(append([]byte(nil), b...))
 	if p.bytes > socketBytes {
 		p.full = true
 		return false
@@ -70,18 +66,26 @@ func (p *pipe) carry(b []byte) {
 }
 
 func (p *pipe) send(b []byte) {
-	p.arrives = max(p.arrives, p.w.now+p.w.between(p.w.knobs.clientDelay[0], p.w.knobs.clientDelay[1]))
-	p.w.after(p.arrives-p.w.now, func() { p.arrive(b) })
+	p.pieces = append(p.pieces, b)
+	p.move()
 }
 
-func (p *pipe) arrive(b []byte) {
-	if p.over || p.lost {
+// move plans the arrival of one piece: of the first that is there then, for bytes never overtake each other.
+func (p *pipe) move() {
+	p.arrives = max(p.arrives, p.w.now+p.w.between(p.w.knobs.clientDelay[0], p.w.knobs.clientDelay[1]))
+	p.w.after(p.arrives-p.w.now, p.arrive)
+}
+
+func (p *pipe) arrive() {
+	if p.over || p.lost || len(p.pieces) == 0 {
 		return
 	}
 	if p.jammed {
-		p.waiting = append(p.waiting, b)
+		p.held++
 		return
 	}
+	b := p.pieces[0]
+	p.pieces = p.pieces[1:]
 	p.bytes -= len(b)
 	p.w.mix(b)
 	p.got(b)
@@ -122,10 +126,10 @@ func (p *pipe) release() {
 		return
 	}
 	p.jammed = false
-	waiting := p.waiting
-	p.waiting = nil
-	for _, b := range waiting {
-		p.send(b)
+	held := p.held
+	p.held = 0
+	for range held {
+		p.move()
 	}
 	if p.closing {
 		p.finish()
@@ -135,14 +139,14 @@ func (p *pipe) release() {
 // cut breaks a socket: both sides are told.
 func (s *socket) cut() {
 	for _, p := range []*pipe{s.up, s.down} {
-		p.jammed, p.waiting = false, nil
+		p.jammed, p.pieces, p.held = false, nil, 0
 		p.closing = false
 		p.end(true)
 	}
 }
 
 // vanish loses everything from now on, without a word.
-func (p *pipe) vanish() { p.lost, p.waiting = true, nil }
+func (p *pipe) vanish() { p.lost, p.pieces, p.held = true, nil, 0 }
 
 // dead says that neither direction carries anything any more.
 func (s *socket) dead() bool {
