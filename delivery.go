@@ -50,7 +50,8 @@ func (d *Delivery) settle(ctx context.Context, state amqp.DeliveryState) error {
 
 // Accept consumes the message. It returns nil once that is durable on a quorum, ErrDeliveryLost where the message went elsewhere before,
 // ErrSettled where it was settled in another way or within a transaction. With ctx's error the client goes on trying, and a further Accept waits
-// again. ErrOutcomeUnknown: receiver, session or client ended before the answer; the message comes again if it was not applied.
+// again. ErrOutcomeUnknown: receiver, session or client ended before the answer, or under OnFailover Rollback the connection; the message comes
+// again if it was not applied.
 func (d *Delivery) Accept(ctx context.Context) error { return d.settle(ctx, &amqp.Accepted{}) }
 
 // Release gives the message back to its place, untouched. Errors as Accept's.

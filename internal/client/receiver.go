@@ -283,17 +283,18 @@ func (r *Receiver) enlisting() bool {
 	return false
 }
 
-// lost: the connection is gone. Under OnFailover Rollback everything returns to the queue (S1); else all stays ours until the next
-// attach says otherwise.
+// errUnanswered is the cause where an outcome was on its way to a connection that is gone, and isn't asked for again.
+var errUnanswered = errors.New("oncemq: the connection was lost before the answer")
+
+// lost: the connection is gone. Under OnFailover Rollback everything returns to the queue (S1), but for what an outcome was on its way
+// for: that may have been applied, and the next connection won't tell. Else all stays ours until the next attach says otherwise.
 func (r *Receiver) lost() {
 	r.link, r.byTag, r.awaited, r.again = nil, nil, 0, r.again[:0]
-	for d := r.first; d != nil; {
-		next := d.next
+	if r.session.Rollback {
+		r.expire(errUnanswered)
+	}
+	for d := r.first; d != nil; d = d.next {
 		d.on = nil
-		if r.session.Rollback {
-			d.lose()
-		}
-		d = next
 	}
 	if r.closing && !r.busy() {
 		r.fail(ErrClosed)

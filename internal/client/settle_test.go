@@ -356,3 +356,47 @@ func TestReceiverClosedWhileSettling(t *testing.T) {
 		}
 	}
 }
+
+// The same under OnFailover Rollback, where nobody says what became of it on the lost connection: nil only where the message is
+// gone, "lost" only where it comes again, else unknown (S5).
+func TestAcceptCutAtEveryByteWithRollback(t *testing.T) {
+	unknown := 0
+	story := func(cutSent, cutGot int) (sent, got int) {
+		r := newRig(t)
+		r.c.put("in", "m1", "m2")
+		in := r.receiver(r.session(true), "in")
+		d := r.take(in, 1)[0]
+		sent, got = r.sent, r.got
+		if cutSent >= 0 {
+			r.cutSent = r.sent + cutSent
+		}
+		if cutGot >= 0 {
+			r.cutGot = r.got + cutGot
+		}
+		x := d.Settle(&amqp.Accepted{})
+		r.advance(3 * time.Second)
+		sent, got = r.sent-sent, r.got-got
+		again := r.body(r.take(in, 1)[0]) == "m1"
+		switch err := x.Err(); {
+		case !x.Done():
+			t.Errorf("cut after %d/%d bytes: no answer", cutSent, cutGot)
+		case err == nil && again:
+			t.Errorf("cut after %d/%d bytes: accepted, and it comes again", cutSent, cutGot)
+		case errors.Is(err, ErrDeliveryLost) && !again:
+			t.Errorf("cut after %d/%d bytes: %v, and it is gone", cutSent, cutGot, err)
+		case errors.Is(err, ErrUnknown):
+			unknown++
+		}
+		return sent, got
+	}
+	sent, got := story(-1, -1)
+	for n := range sent {
+		story(n, -1)
+	}
+	for n := range got {
+		story(-1, n)
+	}
+	if unknown == 0 {
+		t.Error("nothing was ever unknown")
+	}
+}
