@@ -30,12 +30,12 @@ func (l *link) send(urgent bool, frame []byte) bool {
 	if !l.up {
 		return false
 	}
-	if l.w.sent != nil {
-		l.w.sent(l, frame)
-	}
 	s := 0
 	if urgent {
 		s = 1
+	}
+	if l.w.sent != nil && l.w.sent(l, s, frame) {
+		return true
 	}
 	l.carry(s, frame)
 	return true

@@ -3,233 +3,288 @@ package sim
 import (
 	"bytes"
 	"flag"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/oncemq/oncemq/internal/amqp"
-	"github.com/oncemq/oncemq/internal/client"
-	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 var update = flag.Bool("update", false, "write the transcripts of testdata anew")
 
-// The kinds of frames between nodes, as package peer has them on the wire, behind length and checksum.
-const (
-	kindAt      = 8
-	kindRecords = 5
-)
-
-// scenario is a world of three nodes in which nothing is left to chance, with a client that moves one message from queue a to
-// queue b in a transaction.
+// scenario is one interleaving of the design, played in a world in which nothing is left to chance. play asserts the rule; the
+// transcript is for people.
 type scenario struct {
+	name  string // the interleaving's number and its rule: the transcript's file
+	about string // what goes wrong without the rule, and the rule
+	// breaks are faults of package mutant with each of which the scenario must fail.
+	breaks []mutant.Mutant
+	knobs  func(k *knobs)
+	play   func(s *stage)
+}
+
+// scenarios are all of them, as testdata/README.md lists them.
+func scenarios() []scenario {
+	return append(append(append(identityScenarios(), transactionScenarios()...), deliveryScenarios()...), logScenarios()...)
+}
+
+// stage is a scenario's world: three quiet nodes, of which n1 leads, n2 is where clients begin, and n3 stands by.
+type stage struct {
 	*world
-	t            *testing.T
-	g            *goClient
-	r            *client.Receiver
-	snd          *client.Sender
-	tx           *client.Tx
-	txn          *txn
-	leader, home *node
-	third        *node
-	acted        bool
+	leader, home, third *node
+
+	script   bytes.Buffer
+	began    time.Duration
+	on       bool // the script is written
+	failures []string
+	people   []*person
 }
 
-// act does something once.
-func (s *scenario) act(f func()) {
-	if !s.acted {
-		s.acted = true
-		f()
-	}
-}
+// curtain ends a scenario early.
+type curtain struct{}
 
-func newScenario(t *testing.T, out *bytes.Buffer) *scenario {
-	w := newWorld(Config{Seed: 1, Nodes: 3, MaxSteps: 300_000, Trace: out})
+// quiet are knobs that draw nothing: all delays are the same.
+func quiet() knobs {
 	ms := time.Millisecond
 	even := [2]time.Duration{ms / 2, ms / 2}
-	w.knobs = knobs{
+	return knobs{
 		clientDelay: even, nodeDelay: even, disk: [2]time.Duration{ms, ms}, apply: even, restart: even, think: ms, idle: 5 * time.Second,
 	}
-	w.found()
-	s := &scenario{world: w, t: t}
-	for _, n := range w.nodes {
-		switch {
-		case n.leads:
-			s.leader = n
-		case s.home == nil:
-			s.home = n
-		default:
-			s.third = n
-		}
+}
+
+func newStage(c *scenario) *stage {
+	s := &stage{}
+	s.world = newWorld(Config{Seed: 1, Nodes: 3, MaxSteps: 2_000_000, Trace: s})
+	s.world.knobs = quiet()
+	if c.knobs != nil {
+		c.knobs(&s.world.knobs)
 	}
-	w.home = s.home.id
-	w.jobs = append(w.jobs, w.newProducer("producer", "a", 1))
-	s.until("the producer is done", func() bool { return w.jobs[0].over() && len(w.history.list) == 1 && w.history.list[0].sent == done })
-	s.g = w.newGoClient("mover", false, func() {
-		s.r, s.snd = s.g.s.NewReceiver("a", "", 1), s.g.s.NewSender("b", "")
-		s.g.k.available[s.r] = func() {}
-		s.r.Take()
+	s.after(20*time.Millisecond, func() {
+		s.nodes[0].step.Campaign()
+		s.nodes[0].kick()
 	})
-	s.until("the message is there", func() bool { return s.r != nil && s.take() })
-	s.runUntil(s.now+50*time.Millisecond, nil) // the operations are at the home
+	s.found()
+	s.world.rng = rand.New(rand.NewPCG(1, 2)) // whatever the founding of a world draws
+	s.leader, s.home, s.third = s.nodes[0], s.nodes[1], s.nodes[2]
+	if !s.leader.leads {
+		s.stop("n1 doesn't lead")
+	}
+	s.began, s.on = s.now, true
 	return s
 }
 
+// noise is what the world says and a story doesn't need.
+var noise = regexp.MustCompile(`^(n\d reaches n\d|\S+ is closed: <nil>|n\d breaks the stream)`)
+
+var life = regexp.MustCompile(`, life \d+$`)
+
+// Write takes the world's transcript: its lines become the script's, with the story's own time in seconds.
+func (s *stage) Write(line []byte) (int, error) {
+	text := strings.TrimSuffix(string(line[13:]), "\n")
+	text = life.ReplaceAllString(text, "")
+	if s.on && !noise.MatchString(text) {
+		fmt.Fprintf(&s.script, "%8.3f  %s\n", (s.now - s.began).Seconds(), text)
+	}
+	return len(line), nil
+}
+
+// must notes a failure where the rule doesn't hold.
+func (s *stage) must(holds bool, format string, args ...any) {
+	if !holds {
+		s.failures = append(s.failures, fmt.Sprintf(format, args...))
+	}
+}
+
+// stop notes a failure behind which nothing makes sense.
+func (s *stage) stop(format string, args ...any) {
+	s.must(false, format, args...)
+	panic(curtain{})
+}
+
 // until runs the world until something holds.
-func (s *scenario) until(what string, holds func() bool) {
-	s.t.Helper()
-	held := false
-	s.runUntil(s.now+30*time.Second, func() bool { held = held || holds(); return held })
+func (s *stage) until(what string, holds func() bool) {
+	s.within(30*time.Second, what, holds)
+}
+
+func (s *stage) within(limit time.Duration, what string, holds func() bool) {
+	held := holds()
 	if !held {
-		s.t.Fatalf("30 s, and it does not hold that %s", what)
+		s.runUntil(s.now+limit, func() bool { held = holds(); return held })
+	}
+	if s.fatal != "" {
+		s.stop("the world ended (%s) before: %s; %s", s.fatal, what, strings.Join(s.violations, "; "))
+	}
+	if !held {
+		s.stop("not within %v: %s", limit, what)
 	}
 }
 
-// take begins the transaction with the message and another.
-func (s *scenario) take() bool {
-	d := s.r.Take()
-	if d == nil {
-		s.g.a.pump()
-		return false
+// wait lets time pass.
+func (s *stage) wait(d time.Duration) { s.runUntil(s.now+d, nil) }
+
+// depth is a queue's messages, and how many of them are with consumers, as the node that knows most has it.
+func (s *stage) depth(queue string) (all, inFlight int) {
+	for _, q := range s.machine().Queues() {
+		if q.Name == queue {
+			return int(q.Depth), int(q.InFlight)
+		}
 	}
-	m := s.delivered("mover", "a", d.Payload)
-	var err error
-	if s.tx, err = s.g.s.Begin(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.txn = s.newTx("mover/1")
-	s.txn.id, s.txn.named = s.tx.ID(), true
-	h := &holding{m: m, tx: s.txn}
-	m.settles, s.txn.settles = append(m.settles, h), append(s.txn.settles, h)
-	out := s.newMessage("b")
-	out.tx, s.txn.sends = s.txn, append(s.txn.sends, out)
-	if err := s.tx.Settle(d, &amqp.Accepted{}); err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := s.tx.Send(s.snd, out.payload()); err != nil {
-		s.t.Fatal(err)
-	}
-	s.g.a.pump()
-	return true
+	return 0, 0
 }
 
-// commit asks for the commit, and runs until the client is told.
-func (s *scenario) commit() {
-	s.t.Helper()
-	s.say("mover: commit")
-	s.txn.asked = true
-	for _, m := range s.txn.sends {
-		m.begun = true
-	}
-	s.tx.Commit()
-	s.g.a.pump()
-	s.until("the client knows the outcome", s.tx.Done)
-	outcome, reason := s.tx.Result()
-	s.say("mover: the outcome is %s (%v)", map[client.TxOutcome]string{
-		client.TxCommitted: "committed", client.TxRolledBack: "rolled back", client.TxUnknown: "unknown",
-	}[outcome], reason)
-	if outcome != client.TxCommitted {
-		s.t.Errorf("outcome %v, %v", outcome, reason)
-	}
-	s.txn.decide(s.world, done, "mover")
+// cut separates a node from its peers; its clients reach it.
+func (s *stage) cut(n *node) {
+	s.say("n%d is cut off from the other nodes", n.id)
+	n.eachLink(func(l *link, _ bool) { l.block() })
 }
 
-// scenarios are interleavings of the design, each with what breaks in it. Every one ends in a commit: the client waits as long
-// as it takes.
-var scenarios = map[string]func(s *scenario){
-	// The home has sent the commit to the leader, which dies with it.
-	"commit-leader-lost": func(s *scenario) {
-		s.sent = func(l *link, frame []byte) {
-			if l.from == s.home && frame[kindAt] == kindRecords && s.txn.asked {
-				s.act(func() {
-					s.say("n%d sends the commit to n%d, the leader", l.from.id, l.to.id)
-					s.after(0, func() { l.to.crash(false) })
-				})
-			}
-		}
-	},
-	// The entry is applied, the home dies before its answer leaves: the client asks again at another node [2.1].
-	"commit-answer-lost": func(s *scenario) {
-		s.handed = func(n *node, effects []command.Effect) {
-			for _, e := range effects {
-				if e.Kind == command.EffectDecided && n == s.home {
-					s.act(func() {
-						s.say("n%d applies the commit", n.id)
-						s.after(0, func() { n.crash(false) })
-					})
-				}
-			}
-		}
-	},
-	// The discharge is stuck in the socket; the client resumes elsewhere, and then the socket comes free [1.4].
-	"commit-jammed": func(s *scenario) {
-		for _, x := range s.living() {
-			if x.node == s.home {
-				x.up.jammed = true
-				s.after(6*time.Second, func() { s.say("the jam is over"); x.up.release() })
-			}
-		}
-		s.say("what the client sends to n%d is jammed", s.home.id)
-	},
-	// The leader stands still with the commit in its hands, and goes on when another leads [3.8].
-	"commit-leader-stands-still": func(s *scenario) {
-		s.sent = func(l *link, frame []byte) {
-			if l.from == s.home && frame[kindAt] == kindRecords && s.txn.asked {
-				s.act(func() {
-					s.after(0, func() { s.pauseNode(l.to, 5*time.Second) })
-				})
-			}
-		}
-	},
-	// The home is cut off from both others: it accepts nothing, and the client moves (C12).
-	"commit-home-cut-off": func(s *scenario) {
-		s.home.eachLink(func(l *link, _ bool) { l.block() })
-		s.say("n%d is cut off from the others", s.home.id)
-		s.after(8*time.Second, func() { s.say("n%d is back", s.home.id); s.mend(s.home) })
-	},
-	// All nodes die with the commit under way, and come back.
-	"commit-all-lost": func(s *scenario) {
-		s.sent = func(l *link, frame []byte) {
-			if l.from == s.home && frame[kindAt] == kindRecords && s.txn.asked {
-				s.act(func() {
-					for i, n := range s.nodes {
-						s.after(3*time.Millisecond, func() { n.crash(true) })
-						s.after(time.Duration(i+1)*time.Second, n.start)
-					}
-				})
-			}
-		}
-	},
+// join ends that.
+func (s *stage) join(n *node) {
+	s.say("n%d reaches the others again", n.id)
+	s.mend(n)
 }
 
-// TestScenarios plays interleavings, and compares their transcripts with those of testdata (go test -update writes them).
+// lead makes a node the leader.
+func (s *stage) lead(n *node) {
+	s.say("leadership is handed from n%d to another", s.world.leader().id)
+	s.world.leader().step.Transfer()
+	s.world.leader().kick()
+	s.until(fmt.Sprintf("n%d leads", n.id), func() bool { return n.leads })
+}
+
+// end heals everything, lets the clients finish, and has the checkers look.
+func (s *stage) end() {
+	s.on = false
+	s.sent, s.handed = nil, nil
+	s.heal()
+	s.wait(10 * time.Second)
+	s.finish()
+	for _, p := range s.people {
+		p.leave()
+	}
+	s.failures = append(s.failures, s.verdict().Violations...)
+}
+
+// perform plays a scenario. A fault that was built in may make the product panic: that is found as well.
+func perform(c *scenario) (script []byte, failures []string) {
+	var s *stage
+	defer func() {
+		switch r := recover(); {
+		case s != nil:
+			script, failures = s.script.Bytes(), s.failures
+			if r == nil || r == (curtain{}) {
+				return
+			}
+			fallthrough
+		case r != nil:
+			if !mutant.Enabled {
+				panic(r)
+			}
+			failures = append(failures, fmt.Sprint("panic: ", r))
+		}
+	}()
+	s = newStage(c)
+	fmt.Fprintf(&s.script, "%s\n%s\n\n", c.name, strings.TrimSpace(c.about))
+	c.play(s)
+	s.end()
+	return s.script.Bytes(), s.failures
+}
+
+// TestScenarios plays the interleavings, and compares their transcripts with those of testdata (go test -update writes them).
 func TestScenarios(t *testing.T) {
-	for _, name := range sortedKeys(scenarios) {
-		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			s := newScenario(t, &out)
-			s.say("n%d leads; the client's home is n%d", s.leader.id, s.home.id)
-			scenarios[name](s)
-			s.commit()
-			s.runUntil(s.now+10*time.Second, nil)
-			s.sent, s.handed = nil, nil
-			s.heal()
-			s.finish()
-			s.g.leave()
-			for _, v := range s.verdict().Violations {
-				t.Error(v)
+	if mutant.Enabled && os.Getenv("ONCEMQ_MUTANT") == "" {
+		t.Log("in a binary with faults TestScenariosFind says more")
+	}
+	names := map[string]bool{"README.md": true}
+	for _, c := range scenarios() {
+		if names[c.name+".txt"] {
+			t.Fatalf("%s stands twice", c.name)
+		}
+		names[c.name+".txt"] = true
+		t.Run(c.name, func(t *testing.T) {
+			script, failures := perform(&c)
+			for _, f := range failures {
+				t.Error(f)
 			}
-			file := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
+			if t.Failed() {
+				t.Logf("\n%s", script)
+				return
 			}
-			want, err := os.ReadFile(file)
-			if err != nil || !bytes.Equal(want, out.Bytes()) {
-				t.Errorf("%s: %v: another transcript: %s", file, err, firstDifference(want, out.Bytes()))
-			}
+			compareScript(t, filepath.Join("testdata", c.name+".txt"), script)
 		})
+	}
+	files, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !names[f.Name()] {
+			t.Errorf("testdata/%s is no scenario's transcript", f.Name())
+		}
+	}
+}
+
+func compareScript(t *testing.T, file string, script []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, script, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(want, script) {
+		t.Errorf("%s: %v: another transcript (go test -update writes it anew): %s", file, err, firstDifference(want, script))
+	}
+}
+
+// TestScenariosFind sees each scenario fail with the faults that it names: one that can't fail proves nothing.
+func TestScenariosFind(t *testing.T) {
+	if !mutant.Enabled {
+		t.Skip("only with -tags mutants")
+	}
+	defer mutant.Set("")
+	for _, c := range scenarios() {
+		for _, m := range c.breaks {
+			t.Run(c.name+"/"+string(m), func(t *testing.T) {
+				if !mutant.Set(m) {
+					t.Fatalf("there is no fault %q", m)
+				}
+				_, failures := perform(&c)
+				if len(failures) == 0 {
+					t.Errorf("%s doesn't see the fault %s", c.name, m)
+					return
+				}
+				t.Log(failures[0])
+			})
+		}
+	}
+}
+
+// TestScenarioIndex: the table of testdata names every scenario, and every fault that one finds.
+func TestScenarioIndex(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join("testdata", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range scenarios() {
+		row := ""
+		for line := range strings.Lines(string(table)) {
+			if strings.Contains(line, "`"+c.name+"`") {
+				row += line
+			}
+		}
+		if row == "" {
+			t.Errorf("testdata/README.md has no row for %s", c.name)
+		}
+		for _, m := range c.breaks {
+			if !strings.Contains(row, "`"+string(m)+"`") {
+				t.Errorf("testdata/README.md: the row of %s doesn't name the fault %s", c.name, m)
+			}
+		}
 	}
 }

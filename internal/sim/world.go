@@ -67,9 +67,9 @@ type world struct {
 	ops     int
 	faults  int
 
-	home   int                         // where clients begin; 0: anywhere
-	sent   func(l *link, frame []byte) // a scenario's eyes
-	handed func(n *node, e []command.Effect)
+	home   int                                                 // where clients begin; 0: anywhere
+	sent   func(l *link, stream int, frame []byte) (kept bool) // a scenario's hands: it keeps the frame, and may carry it later
+	handed func(n *node, e []command.Effect)                   // and its eyes
 
 	history    history
 	leaders    map[uint64]int
