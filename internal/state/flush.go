@@ -185,15 +185,14 @@ func (m *Machine) flushStreams() {
 		m.write(&r.object, appendIDKey(m.keyBuf[:0], m.group, keyResults, r.id), r.encode)
 	}
 	for _, k := range d.kept {
-		if k.results.gone {
-			continue
-		}
+		state, ok := k.results.states[k.key]
 		m.keyBuf = appendResultKey(m.keyBuf[:0], m.group, k.results.id, k.key)
-		if state, ok := k.results.states[k.key]; ok {
+		switch {
+		case !ok: // also where the whole list went behind it in this entry: the end of the list deleted what was in it then
+			m.del(m.keyBuf)
+		case !k.results.gone:
 			m.valueBuf = append(m.valueBuf[:0], byte(state))
 			m.put(m.keyBuf, m.valueBuf)
-		} else {
-			m.del(m.keyBuf)
 		}
 	}
 	d.streams, d.refusals, d.senders = emptied(d.streams), emptied(d.refusals), emptied(d.senders)

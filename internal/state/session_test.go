@@ -219,6 +219,22 @@ func TestResumeAfterGrace(t *testing.T) {
 	}
 }
 
+// A result that is forgotten, and the end of its link in the same entry: nothing is left that refers to the link's list.
+func TestForgetAndEndInOneEntry(t *testing.T) {
+	b := newBundle(t)
+	p, _ := goClient(b, 1, 1)
+	p.send("q", "a", "b")
+	refs := b.refs()
+	p.do(1, &command.Settle{Conn: p.id, Link: 1, Keep: true, Disposition: command.Disposition{Outcome: command.Accepted}, Refs: refs})
+	p.do(1, &command.Forget{Conn: p.id, Link: 1, Refs: refs[:1]}, &command.LinkEnd{Conn: p.id, Link: 1, Closed: true})
+	for k := range b.disk.kv {
+		if k[2] == keyResult || k[2] == keyResults {
+			t.Fatalf("key %x is left", k)
+		}
+	}
+	b.tick(0)
+}
+
 // 1.4: late frames of an ended connection change nothing; a lower attempt is refused.
 func TestConnectionsAreFenced(t *testing.T) {
 	b := newBundle(t)
