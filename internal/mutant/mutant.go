@@ -32,6 +32,11 @@ const (
 	VoteNotStored     Mutant = "vote-not-stored"               // raft: term and vote aren't written
 	IndexApart        Mutant = "index-in-a-batch-of-its-own"   // [6.1] applied index and changes are two batches
 	MemoryCut         Mutant = "log-cut-by-the-memory-index"   // [6.2] the log is cut below what is not flushed
+	NameNotSynced     Mutant = "directory-not-synced"          // [6.2] a new segment's name isn't synced
+	SyncAgain         Mutant = "failed-sync-tried-again"       // C14: what a second sync says is believed
+	TailNotWritten    Mutant = "tail-not-written-again"        // C14: a start believes what may be in the page cache only
+	DamageIsEnd       Mutant = "damage-is-the-end"             // C14: a log that can't be read ends there
+	RecordUnchecked   Mutant = "record-checksum-ignored"       // C14: a changed record is taken as it is
 	EarlyApply        Mutant = "applied-before-the-quorum"     // the leader applies what is not committed
 	NoRewind          Mutant = "records-not-sent-again"        // [1.1] what a lost stream carried isn't sent again
 	LocalBarrier      Mutant = "barrier-without-a-majority"    // C16: a read is answered from a state that may be old
@@ -48,6 +53,7 @@ func All() []Mutant {
 		LastNumber, AnyEpoch, ConnOutlivesEpoch, FormerConnLives, OperationCount, OutcomeLookup, OutcomeUndecided, HalfCommit,
 		RollbackKeeps, AbsentAccepted, WithdrawPartly, AnyAttempt, ReturnedLast, NumberRepeats, GraceForever, StreamNotStored,
 		OutcomeNotStored, MapOrder, NoSync, VoteNotStored, IndexApart, MemoryCut, EarlyApply, NoRewind, LocalBarrier, AlwaysLease,
+		NameNotSynced, SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked,
 		EarlyAnswer, EarlySent, UnknownRolledBack, ClientRepeats,
 	}
 }

@@ -32,6 +32,8 @@ type Options struct {
 	// SafetyOff opens or makes a directory marked "safety off": nothing is synced. A directory with the other mark is
 	// refused either way.
 	SafetyOff bool
+	// Random draws the directory's key and the nonces of segments, crypto/rand where nil. For simulators.
+	Random func() uint64
 }
 
 // Dir is an opened data directory, locked against other processes. Its methods may be called by any goroutine.
@@ -39,6 +41,7 @@ type Dir struct {
 	fs   FS
 	path string
 	lock io.Closer
+	draw func() uint64 // Options.Random
 
 	mu    sync.Mutex
 	stamp Stamp  // guarded by mu
@@ -48,7 +51,10 @@ type Dir struct {
 // Open locks the directory, makes it and its stamp where they do not exist, and checks the stamp. Errors: ErrLocked,
 // ErrForeign, ErrVersion, ErrSafety, ErrCorrupt (a log without a stamp, a stamp that can't be read), ErrDisk.
 func Open(opts Options) (*Dir, error) {
-	d := &Dir{fs: opts.FS, path: opts.Dir}
+	d := &Dir{fs: opts.FS, path: opts.Dir, draw: opts.Random}
+	if d.draw == nil {
+		d.draw = random64
+	}
 	if d.fs == nil {
 		d.fs = vfs.Default
 	}
@@ -90,7 +96,7 @@ func (d *Dir) load(opts Options) error {
 		d.stamp, d.key = stamp, key
 		return stamp.check(d.path, opts)
 	}
-	d.key = random64()
+	d.key = d.draw()
 	d.stamp = Stamp{Cluster: opts.Cluster, Node: opts.Node, SafetyOff: opts.SafetyOff}
 	return writeStamp(d.fs, d.path, d.stamp, d.key)
 }

@@ -49,7 +49,7 @@ func (l *Log) encodeSegmentHeader(seg *segment, first uint64) uint32 {
 	stamp := l.dir.Stamp()
 	h := segmentHeader{
 		version: logVersion, seq: seg.seq, cluster: stamp.Cluster, node: stamp.Node, history: stamp.History,
-		first: first, prevCRC: l.prev, mark: l.mark, nonce: random64(),
+		first: first, prevCRC: l.prev, mark: l.mark, nonce: l.dir.draw(),
 	}
 	if n := len(l.live); n > 0 {
 		h.prevEnd = position{l.live[n-1].seq, uint32(l.live[n-1].end)}

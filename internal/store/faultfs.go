@@ -1,10 +1,15 @@
 package store
 
-import "github.com/cockroachdb/pebble/v2/vfs"
+import (
+	"math/rand/v2"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
 
 // Fault is what becomes of one write or sync of a file. The zero value: it is done.
 type Fault struct {
-	// Err is what the call returns.
+	// Err is what the call returns. A sync that fails leaves what it was for neither on the disk nor, in the eyes of the next sync, to
+	// be written (CrashDisk only).
 	Err error
 	// Bytes is how much of a write reaches the file before Err.
 	Bytes int
@@ -76,10 +81,36 @@ func (f *failingFile) SyncData() error { return f.sync(f.File.SyncData) }
 func (f *failingFile) sync(sync func() error) error {
 	switch fault := f.fs.decide(f.name, 0); {
 	case fault.Err != nil:
+		if cf, ok := f.File.(*crashFile); ok {
+			cf.f.forget()
+		}
 		return fault.Err
 	case fault.Lie:
 		return nil
 	default:
 		return sync()
 	}
+}
+
+// FlipBit changes a bit of a file of an FS of NewMemFS, durably, and says at which offset.
+func FlipBit(fs FS, name string, rng *rand.Rand) (offset int64, err error) {
+	f, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return 0, err
+	}
+	offset = rng.Int64N(info.Size())
+	var b [1]byte
+	if _, err = f.ReadAt(b[:], offset); err != nil {
+		return offset, err
+	}
+	b[0] ^= 1 << rng.IntN(8)
+	if _, err = f.WriteAt(b[:], offset); err != nil {
+		return offset, err
+	}
+	return offset, f.Sync()
 }

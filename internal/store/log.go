@@ -183,7 +183,11 @@ func (l *Log) write(a Append, state HardState) (*segment, error) {
 		return seg, err
 	}
 	if !l.opts.NoSync && !mutant.On(mutant.NoSync) {
-		if err := seg.file.SyncData(); err != nil {
+		err := seg.file.SyncData()
+		if err != nil && mutant.On(mutant.SyncAgain) {
+			err = seg.file.SyncData()
+		}
+		if err != nil {
 			return seg, err
 		}
 	}

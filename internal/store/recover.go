@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 // recovery is the reading of a log from its beginning to its end.
@@ -47,7 +49,7 @@ func (l *Log) recover() error {
 			return err
 		}
 	}
-	if r.evidence.after(r.tip) {
+	if r.evidence.after(r.tip) && !mutant.On(mutant.DamageIsEnd) {
 		return fmt.Errorf("%w: log segment %s at offset %d can't be read, and what follows up to segment %d, offset %d was synced once; the node must not vote: keep the directory, and let the node join anew from its peers",
 			ErrCorrupt, l.path(r.tip.seq), r.tip.offset, r.evidence.seq, r.evidence.offset)
 	}
@@ -296,6 +298,9 @@ func (r *recovery) settle() error {
 	buf := make([]byte, last.end-from)
 	if _, err := readFull(last.file, buf, from); err != nil {
 		return r.unreadable(last, from, err)
+	}
+	if mutant.On(mutant.TailNotWritten) {
+		buf = nil
 	}
 	if _, err := last.file.WriteAt(buf, from); err != nil {
 		return l.fail("writing again", last, err)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type StateOptions struct {
 	// doubling), so that an idle node needs little.
 	MemTableBytes uint64
 	// SpillInApply has Apply write a full buffer to Pebble itself, instead of a goroutine: slower, but what a crash leaves then
-	// hangs on the calls alone. For simulators, with a MemTableBytes that is never reached.
+	// hangs on the calls alone; and nothing is compacted but by Compact. For simulators, with a MemTableBytes that is never reached.
 	SpillInApply bool
 	// Logf takes Pebble's information and error lines; nil drops them.
 	Logf func(format string, args ...any)
@@ -323,6 +324,14 @@ func (s *State) Flush() error {
 	}
 	if err := s.db.Flush(); err != nil {
 		return fmt.Errorf("%w: flushing the state in %s: %w; the node has to stop", ErrDisk, s.path, err)
+	}
+	return nil
+}
+
+// Compact merges the tables: for a state that doesn't do so by itself (StateOptions.SpillInApply).
+func (s *State) Compact() error {
+	if err := s.db.Compact(context.Background(), []byte{}, bytes.Repeat([]byte{0xFF}, 16), false); err != nil {
+		return fmt.Errorf("%w: compacting the state in %s: %w; the node has to stop", ErrDisk, s.path, err)
 	}
 	return nil
 }

@@ -44,6 +44,9 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 }, // the CPU is the limit, and it is the messages'
 	}
 	opts.Experimental.FileCacheShards = 1
+	if o.SpillInApply {
+		opts.DisableAutomaticCompactions, opts.L0StopWritesThreshold = true, 1<<20
+	}
 	// A queue is read in the order in which it was written: a large block brings the messages that come next.
 	opts.Levels[0].BlockSize = tableBlockBytes
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
