@@ -30,11 +30,12 @@ func (w *world) checkMessage(m *message) {
 		case undone:
 		}
 	}
+	w.checkRemoved(m)
 	there := taken + m.drained
 	switch {
 	case there > 1:
 		w.fail("K3", "%s: consumed %d times, left %d times", m.about(), taken, m.drained)
-	case m.sent == done && there+maybe == 0:
+	case m.sent == done && there+maybe == 0 && !w.removed(m):
 		w.fail("K1", "%s: its send is done, and it is nowhere", m.about())
 	case m.sent == undone && there > 0:
 		w.fail("K2", "%s: its send did not happen, and it is there", m.about())
@@ -112,7 +113,7 @@ func (w *world) checkDigests() {
 	}
 	var last []at
 	for _, n := range w.nodes {
-		if n.up {
+		if n.up && n.step != nil {
 			last = append(last, at{n.step.Status().Applied, n.step.Machine().Digest()})
 		}
 	}

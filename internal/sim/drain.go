@@ -127,7 +127,7 @@ func (w *world) drain() {
 	}
 	d := &drainer{queues: map[string]bool{}, last: map[string]int{}}
 	d.goClient = w.newGoClient("drain", false, func() {
-		for _, q := range []string{"a", "b", "c"} {
+		for _, q := range append([]string{"a", "b", "c"}, sortedKeys(w.mortal)...) {
 			d.attach(q)
 		}
 	})

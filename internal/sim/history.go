@@ -32,6 +32,8 @@ type message struct {
 	settles []*holding // attempts to consume it
 	drained int        // in the end
 	dead    bool       // it was drained from the dead-letter queue
+
+	call, stored int64 // when it came up, and when somebody was told that it is stored
 }
 
 // holding is one attempt to consume a message.
@@ -40,6 +42,7 @@ type holding struct {
 	tx   *txn // nil: by itself
 	took verdict
 	back bool // not consumed but rejected: a dead letter
+	call int64
 }
 
 // txn is a transaction as its client saw it.
@@ -52,6 +55,7 @@ type txn struct {
 	decided verdict
 	asked   bool // its commit was asked for
 	told    []string
+	object  Object
 }
 
 // history is what all clients saw.
@@ -63,14 +67,14 @@ type history struct {
 }
 
 func (w *world) newMessage(queue string) *message {
-	m := &message{id: fmt.Sprintf("m%d", len(w.history.list)), queue: queue}
+	m := &message{id: fmt.Sprintf("m%d", len(w.history.list)), queue: queue, call: w.stamp()}
 	w.history.messages[m.id] = m
 	w.history.list = append(w.history.list, m)
 	return m
 }
 
 func (w *world) newTx(name string) *txn {
-	t := &txn{name: name}
+	t := &txn{name: name, object: Object{Name: name, Transaction: true}}
 	w.history.txs = append(w.history.txs, t)
 	return t
 }

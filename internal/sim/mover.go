@@ -67,6 +67,7 @@ func (x *mover) begin() {
 	x.tx = tx
 	x.t = x.w.newTx(fmt.Sprintf("%s/%d", x.a.name, x.number))
 	x.t.id, x.t.named = tx.ID(), true
+	x.w.curious(x.goClient, x.t)
 }
 
 // work adds a delivery or a send, or both.
@@ -107,6 +108,11 @@ func (x *mover) end(commit bool) {
 	tx, t := x.tx, x.t
 	x.open = true
 	x.w.ops++
+	kind := Rollback
+	if commit {
+		kind = Commit
+	}
+	op := x.w.invoke(&t.object, x.a.name, kind)
 	if commit {
 		t.asked = true
 		for _, m := range t.sends {
@@ -123,7 +129,7 @@ func (x *mover) end(commit bool) {
 		}
 		finished = true
 		outcome, reason := tx.Result()
-		x.told(t, outcome, reason)
+		x.told(t, op, outcome, reason)
 	})
 	if !finished && x.w.chance(5) {
 		x.a.soon(0, thinkLong, func() {
@@ -133,7 +139,7 @@ func (x *mover) end(commit bool) {
 			finished = true
 			x.w.count("commit abandoned")
 			outcome, reason := tx.Abandon()
-			x.told(t, outcome, reason)
+			x.told(t, op, outcome, reason)
 		})
 	}
 	if commit && x.w.chance(5) {
@@ -141,16 +147,11 @@ func (x *mover) end(commit bool) {
 	}
 }
 
-func (x *mover) told(t *txn, outcome client.TxOutcome, reason error) {
-	switch outcome {
-	case client.TxCommitted:
-		t.decide(x.w, done, x.a.name)
-	case client.TxRolledBack:
-		t.decide(x.w, undone, x.a.name)
-	case client.TxUnknown:
-		x.w.count("outcome unknown")
+func (x *mover) told(t *txn, op *Operation, outcome client.TxOutcome, reason error) {
+	if outcome == client.TxUnknown {
 		x.w.say("%s: unknown: %v", t.name, reason)
 	}
+	x.w.ended(t, op, outcome, x.a.name)
 	x.tx, x.t, x.open = nil, nil, false
 	x.think()
 }

@@ -25,6 +25,8 @@ type Config struct {
 	Jobs int
 	// MaxSteps bounds the events (default 3 million).
 	MaxSteps int
+	// Judge says what is wrong with an object's history, "" for nothing (K7); nil: nobody does.
+	Judge func(*Object) string
 	// Trace takes the transcript; nil: only its hash is kept.
 	Trace io.Writer
 }
@@ -71,6 +73,9 @@ type world struct {
 	sent   func(l *link, stream int, frame []byte) (kept bool) // a scenario's hands: it keeps the frame, and may carry it later
 	handed func(n *node, e []command.Effect)                   // and its eyes
 
+	moments    int64 // stamps given out
+	queues     map[string]*Object
+	mortal     map[string]bool // queues that are deleted and purged under their clients
 	history    history
 	leaders    map[uint64]int
 	digests    map[uint64]uint64
@@ -100,7 +105,7 @@ func Run(cfg Config) *Result {
 func newWorld(cfg Config) *world {
 	w := &world{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f6e63656d71)), trace: trace{out: cfg.Trace},
-		cutOff: map[int]bool{}, leaders: map[uint64]int{}, digests: map[uint64]uint64{}, coverage: map[string]int{},
+		queues: map[string]*Object{}, mortal: map[string]bool{}, cutOff: map[int]bool{}, leaders: map[uint64]int{}, digests: map[uint64]uint64{}, coverage: map[string]int{},
 	}
 	w.history = history{w: w, messages: map[string]*message{}}
 	return w
@@ -110,6 +115,7 @@ func newWorld(cfg Config) *world {
 func (w *world) verdict() *Result {
 	w.drain()
 	w.check()
+	w.judge()
 	w.say("end: %d operations, %d faults, %d violations", w.ops, w.faults, len(w.violations))
 	return &Result{
 		Violations: w.violations, Sum: w.trace.sum, Coverage: w.coverage, Planned: w.knobs.faults, Faults: w.faults,
@@ -185,6 +191,11 @@ func (w *world) startJobs() {
 			w.jobs = append(w.jobs, w.newPlain(fmt.Sprintf("j%d", i), any(), any(), size))
 		}
 	}
+	room := 100
+	if w.cfg.Jobs > 0 {
+		room = w.cfg.Jobs - len(w.jobs)
+	}
+	w.startAdmins(room)
 }
 
 // knobs are a seed's own settings: half of the seeds turn some of them far from where they usually stand.
@@ -203,7 +214,8 @@ type knobs struct {
 	reorder, corrupt       int  // percent, per mille
 	idle, txIdle           time.Duration
 	limits                 replica.Limits
-	flush                  int // bytes of state changes that stay in memory
+	flush                  int  // bytes of state changes that stay in memory
+	admins, churn          bool // queues are administered: by themselves, and under clients
 }
 
 func (w *world) turnKnobs() knobs {
@@ -236,6 +248,7 @@ func (w *world) turnKnobs() knobs {
 	buggify(25, func() {
 		k.wild, k.drop, k.duplicate, k.reorder, k.corrupt = true, w.rng.IntN(4), w.rng.IntN(6), w.rng.IntN(6), w.rng.IntN(4)
 	})
+	k.admins, k.churn = w.chance(35), w.chance(20)
 	return k
 }
 

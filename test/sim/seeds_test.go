@@ -27,7 +27,7 @@ var (
 
 // configOf is a seed's world; every fourth is in liveness mode.
 func configOf(seed uint64) sim.Config {
-	cfg := sim.Config{Seed: seed, Liveness: seed%4 == 0, Jobs: *jobs}
+	cfg := sim.Config{Seed: seed, Liveness: seed%4 == 0, Jobs: *jobs, Judge: judge}
 	for _, f := range strings.Split(*skip, ",") {
 		if n, err := strconv.Atoi(f); err == nil {
 			if cfg.Skip == nil {
@@ -148,6 +148,7 @@ var mustHappen = []string{
 	"election", "crash", "fault of a disk", "partition", "pause", "clock jump", "epoch ended", "node stream lost", "node frame dropped",
 	"node frame duplicated", "node frame overtaken", "node frame corrupted", "socket cut", "socket jammed", "client failover",
 	"client died", "answer lost", "client away for too long", "client left a silent node", "commit", "rollback", "redelivery", "outcome unknown", "plain commit unknown",
-	"digests compared at rest",
+	"digests compared at rest", "K7 history", "queue: create", "queue: delete", "queue: purge", "queue: read", "queue: send", "queue: no answer",
+	"link of a deleted queue", "send to a deleted queue", "message deleted or purged", "outcome decided by an asker", "peek",
+	"peek at an open transaction",
 }
-
