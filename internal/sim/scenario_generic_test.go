@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/binary"
-	"fmt"
 	"strings"
 	"time"
 
@@ -58,6 +57,7 @@ func (s *stage) call(name, container string, at *node, sole bool) *generic {
 	}
 	g.a = &agent{w: s.world, name: name, m: g}
 	s.agents = append(s.agents, g.a)
+	s.generics = append(s.generics, g)
 	g.say("connects to n%d", at.id)
 	g.conn = engine.New(engine.Config{IdleTimeout: time.Minute})
 	o := amqp.NewOpen(container)
@@ -173,16 +173,6 @@ func (g *generic) credit(l *engine.Link, n uint32, drain bool) {
 	g.a.pump()
 }
 
-// accept accepts a message, settled.
-func (g *generic) accept(x received) *holding {
-	g.say("accepts %s", x.m.id)
-	h := &holding{m: x.m}
-	x.m.settles = append(x.m.settles, h)
-	x.d.Dispose(&amqp.Accepted{}, true)
-	g.a.pump()
-	return h
-}
-
 // die ends the client as a process that is killed, or silently, as a machine without power.
 func (g *generic) die(silent bool) { g.a.die(silent) }
 
@@ -221,18 +211,4 @@ func (g *generic) put(l *engine.Link, state amqp.DeliveryState, payload []byte) 
 func (g *generic) answer(d *engine.Delivery) amqp.DeliveryState {
 	g.s.until(g.name+" is answered", func() bool { return g.said[d] != nil || g.ended })
 	return g.said[d]
-}
-
-// counts says what came how: "m1 count 0, m2 count 1 not first".
-func (g *generic) counts() (text string) {
-	for i, x := range g.got {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s count %d", x.m.id, x.count)
-		if !x.first {
-			text += " not first"
-		}
-	}
-	return text
 }

@@ -13,7 +13,7 @@ import (
 // identityScenarios are those of section 1: identity, fencing, deduplication.
 func identityScenarios() []scenario {
 	return []scenario{
-		{name: "1.1-commit-leader-lost", play: commitLeaderLost, breaks: []mutant.Mutant{mutant.NoRewind}, about: `
+		{name: "1.1-commit-leader-lost", play: commitLeaderLost, breaks: []mutant.Mutant{mutant.NoRewind, mutant.HalfCommit}, about: `
 A commit is on its way to the leader, which dies with it. The home keeps its commands until its own replica has applied them, and
 sends them to the next leader: the client's connection stays, and it is told what happened.`},
 		{name: "1.1-gap-changes-nothing", play: gapChangesNothing, breaks: []mutant.Mutant{mutant.LastNumber}, about: `
@@ -37,6 +37,9 @@ opened in between live on.`},
 A home stands still for longer than the cluster waits, with a message in its hands that its client has sent. Its epoch is ended; its
 client goes elsewhere and sends again. When it goes on it finds its epoch ended, closes every client's connection, and only then
 asks for a new epoch. The message is stored once.`},
+		{name: "1.2d-flapping", play: flapping, about: `
+Something is wrong with a home: the cluster takes it for dead three times within 10 s, and each time it comes back. After the third
+it waits 5 s before it asks for a new epoch, so that its clients stay where they are well.`},
 		{name: "1.3-restarted-home", play: restartedHome, breaks: []mutant.Mutant{mutant.ConnOutlivesEpoch}, about: `
 A home dies and is back before anyone has noticed; a client of its never comes back. NodeUp of the new life ends the connections of
 the former in the same step: what the client held goes to others. (A checkpoint that is installed is the same case; there are none
@@ -65,11 +68,12 @@ log too, and a repeat gets its first answer.`},
 	}
 }
 
-// moving is a client at the home with a transaction that takes a message from a and sends one to b.
+// moving is a client at the home with a transaction that takes a message from a and sends two to b.
 func moving(s *stage) *deal {
 	s.person("producer", s.third).stores("a")
 	d := s.person("mover", s.home).begin()
 	d.settle(d.p.take("a"))
+	d.send("b")
 	d.send("b")
 	s.wait(20 * ms) // the operations are at the home
 	return d
@@ -241,6 +245,24 @@ func wronglyDead(s *stage) {
 	s.must(all == 2, "%d messages in queue a, not 2", all)
 }
 
+func flapping(s *stage) {
+	s.person("client", s.third).stores("a")
+	s.wait(5 * second)
+	for i := 1; i <= 3; i++ {
+		s.home.pause()
+		s.until("n2's epoch is ended", func() bool {
+			now, _ := s.machine().Epoch(command.NodeID(s.home.id))
+			return now == 0
+		})
+		s.home.resume()
+		back := s.now
+		s.until("n2 knows", func() bool { return s.home.epoch == 0 })
+		s.until("n2 has a new epoch", func() bool { return s.home.epoch > 0 })
+		took := s.now - back
+		s.must(i < 3 && took < second || i == 3 && took > 5*second && took < 6*second, "the new epoch number %d came after %v", i, took)
+	}
+}
+
 func restartedHome(s *stage) {
 	s.person("producer", s.third).stores("a")
 	jms := s.generic("jms", s.home)
@@ -274,7 +296,7 @@ func commitJammed(s *stage) {
 	next.commit()
 	next.committed()
 	all, _ := s.depth("b")
-	s.must(all == 2, "%d messages in queue b, not 2 (%s is one)", all, out.id)
+	s.must(all == 3, "%d messages in queue b, not 3 (%s is one)", all, out.id)
 	for _, c := range s.machine().Connections() {
 		s.must(c.ContainerID != "mover" || int(c.Node) == d.p.at().id, "mover has a connection to n%d, and is on n%d", c.Node, d.p.at().id)
 	}

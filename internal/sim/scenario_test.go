@@ -43,6 +43,7 @@ type stage struct {
 	on       bool // the script is written
 	failures []string
 	people   []*person
+	generics []*generic
 }
 
 // curtain ends a scenario early.
@@ -59,7 +60,7 @@ func quiet() knobs {
 
 func newStage(c *scenario) *stage {
 	s := &stage{}
-	s.world = newWorld(Config{Seed: 1, Nodes: 3, MaxSteps: 2_000_000, Trace: s})
+	s.world = newWorld(Config{Seed: 1, Nodes: 3, MaxSteps: 600_000, Trace: s})
 	s.world.knobs = quiet()
 	if c.knobs != nil {
 		c.knobs(&s.world.knobs)
@@ -70,6 +71,9 @@ func newStage(c *scenario) *stage {
 	})
 	s.found()
 	s.world.rng = rand.New(rand.NewPCG(1, 2)) // whatever the founding of a world draws
+	for i, n := range s.nodes {
+		n.disk.rng = rand.New(rand.NewPCG(3, uint64(i)))
+	}
 	s.leader, s.home, s.third = s.nodes[0], s.nodes[1], s.nodes[2]
 	if !s.leader.leads {
 		s.stop("n1 doesn't lead")
@@ -149,12 +153,23 @@ func (s *stage) join(n *node) {
 	s.mend(n)
 }
 
-// lead makes a node the leader.
-func (s *stage) lead(n *node) {
-	s.say("leadership is handed from n%d to another", s.world.leader().id)
-	s.world.leader().step.Transfer()
-	s.world.leader().kick()
-	s.until(fmt.Sprintf("n%d leads", n.id), func() bool { return n.leads })
+// powerFails crashes all machines, and starts them again after a second.
+func (s *stage) powerFails() {
+	s.say("all machines lose power")
+	s.on = false
+	for _, n := range s.nodes {
+		n.crash(true)
+	}
+	s.wait(second)
+	for _, n := range s.nodes {
+		n.start()
+	}
+	if s.fatal != "" {
+		s.stop("%s", strings.Join(s.violations, "; "))
+	}
+	s.until("all have an epoch", func() bool { return s.leader.epoch > 0 && s.home.epoch > 0 && s.third.epoch > 0 })
+	s.on = true
+	s.say("all are back; n%d leads", s.world.leader().id)
 }
 
 // end heals everything, lets the clients finish, and has the checkers look.
@@ -162,6 +177,9 @@ func (s *stage) end() {
 	s.on = false
 	s.sent, s.handed = nil, nil
 	s.heal()
+	for _, g := range s.generics {
+		g.die(false)
+	}
 	s.wait(10 * time.Second)
 	s.finish()
 	for _, p := range s.people {

@@ -20,13 +20,13 @@ again. Apply looks for the outcome first: the answer is the first one, and nothi
 A consumer has accepted a message in a transaction. Its connection breaks, and it is away for longer than its grace period: the
 message goes to another, which consumes it. It resumes and commits; the new home has collected fewer operations than the commit
 says. It is recorded as rolled back (incomplete); else half of it would happen.`},
-		{name: "2.2-undecided-is-decided", play: undecidedIsDecided, breaks: []mutant.Mutant{mutant.OutcomeUndecided}, about: `
+		{name: "2.2-undecided-is-decided", play: undecidedIsDecided, breaks: []mutant.Mutant{mutant.OutcomeUndecided, mutant.RollbackKeeps}, about: `
 Another process asks how a transaction ended that has not ended yet. It is decided by that: rolled back, and recorded. Its owner,
-which commits a moment later, is told the same.`},
+which commits a moment later, is told the same, and the message that it took goes to the next consumer.`},
 		{name: "2.2-expired", play: expired, about: `
 A session that closed in order has acknowledged its outcomes and is forgotten. Whoever asks for one of its transactions is told
 "expired": not "rolled back", as for one that was never begun.`},
-		{name: "2.3-unknown-is-kept", play: unknownIsKept, about: `
+		{name: "2.3-unknown-is-kept", play: unknownIsKept, knobs: func(k *knobs) { k.limits.Tick = second }, about: `
 A caller gives a commit up whose answer doesn't come, and is told "unknown": it notes the transaction's id. The same session goes on
 with the next transactions. An hour later a recovery process asks for the noted one: the answer is still there, as nobody had
 acknowledged it.`},
@@ -75,6 +75,7 @@ func undecidedIsDecided(s *stage) {
 	d.rolledBack()
 	second := recovery.ask(d.t.id, d.t.name, true)
 	s.must(second == first, "the answer was %q and is %q", first, second)
+	s.person("consumer", s.third).consumes("a")
 }
 
 func expired(s *stage) {

@@ -32,7 +32,7 @@ func (h *held) carry() {
 type frame struct {
 	records []command.Record // of a home
 	note    *peer.Note
-	raft    bool
+	raft    bool // it is raft's
 }
 
 // has says that a record has a command of that kind.
@@ -48,9 +48,6 @@ func (f *frame) has(kind command.Kind) bool {
 		return false
 	})
 }
-
-// parts says that a record is a part of a large command.
-func (f *frame) parts() bool { return f.has(command.KindPart) }
 
 // reader takes a frame apart as the peer that it is for would.
 type reader struct{ f frame }
