@@ -223,6 +223,12 @@ func (x *admin) done(c *call, found Operation) {
 		x.last++
 	}
 	x.open, x.tries = nil, 0
+	if c.kind != Read && w.chance(40) { // and at once: does another node say so, too?
+		x.again = &call{queue: c.queue, kind: Read}
+		x.at = (x.at + 1 + w.rng.IntN(2)) % len(w.nodes)
+		w.after(w.between(0, time.Millisecond), x.next)
+		return
+	}
 	x.think()
 }
 
