@@ -14,6 +14,7 @@ func (w *world) check() {
 		w.checkTx(t)
 	}
 	w.checkDigests()
+	w.checkForgotten()
 }
 
 // checkMessage is K1, K2 and K3: a message that is stored is consumed once or still there; one that is not is nowhere.
@@ -99,6 +100,7 @@ func (w *world) checkTx(t *txn) {
 // applied notes a node's digest after an apply step (K8).
 func (w *world) applied(n *node) {
 	st := n.step.Status()
+	w.noteCommitted(n, st.Applied)
 	digest := n.step.Machine().Digest()
 	if old, ok := w.digests[st.Applied]; ok && old != digest {
 		w.fail("K8", "n%d has digest %x after entry %d, another node %x", n.id, digest, st.Applied, old)

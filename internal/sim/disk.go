@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"syscall"
@@ -50,7 +51,7 @@ func NewDisk(rng *rand.Rand, opts DiskOptions) *Disk {
 	}
 	d := &Disk{rng: rng, opts: opts, state: stateImage{values: map[string][]byte{}}}
 	if opts.Real {
-		d.real = &realDisk{logFiles: store.NewMemFS(), stateFiles: store.NewMemFS()}
+		d.real = newRealDisk()
 	}
 	return d
 }
@@ -60,6 +61,11 @@ func NewDisk(rng *rand.Rand, opts DiskOptions) *Disk {
 func (d *Disk) Open() (replica.Log, replica.State, error) {
 	if d.real != nil {
 		return d.openReal()
+	}
+	if d.written().bytes > 0 {
+		if err := d.writeError(); err != nil {
+			return nil, nil, diskError(logPath, err)
+		}
 	}
 	return d.OpenLog(), d.OpenState(), nil
 }
@@ -87,6 +93,30 @@ func (d *Disk) Crash() {
 	}
 	d.state.crash(d.rng)
 	d.lose()
+}
+
+// Image is the log that a loss of power would leave at least; nothing may be writing.
+func (d *Disk) Image() (logImage, error) {
+	if d.real != nil {
+		return d.real.image()
+	}
+	return d.synced, nil
+}
+
+// Left says once what the last loss of power has left of what a real log had not synced.
+func (d *Disk) Left() (left store.Left) {
+	if d.real != nil {
+		left, d.real.left = d.real.left, left
+	}
+	return left
+}
+
+// durable is the applied index of the state that a loss of power would leave at least; of a real one package store asks at a start.
+func (d *Disk) durable() uint64 {
+	if d.real != nil {
+		return math.MaxUint64
+	}
+	return d.state.applied
 }
 
 // lose drops what was not synced, or the end of it.
@@ -119,7 +149,9 @@ func (d *Disk) Delay() int { return d.rng.IntN(d.slow + 1) }
 func (d *Disk) Faulty() bool { return d.fails > 0 || d.failing || d.full || d.lying }
 
 // Heal ends all faults. What was written and never synced is so until the next sync.
-func (d *Disk) Heal() { d.fails, d.failing, d.full, d.lying, d.slow = 0, false, false, false, 0 }
+func (d *Disk) Heal() {
+	d.fails, d.failing, d.full, d.lying, d.tearing, d.slow = 0, false, false, false, false, 0
+}
 
 // Unsynced reports that a Crash may now lose what was acknowledged, since syncs have lied.
 func (d *Disk) Unsynced() bool { return d.lied }

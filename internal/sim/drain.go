@@ -26,7 +26,7 @@ func (w *world) heal() {
 		w.mend(n)
 		n.resume()
 		n.disk.Heal()
-		n.ill = false
+		n.ill, n.hung, n.powerless = false, false, false
 	}
 	for _, s := range w.living() {
 		s.up.release()
@@ -35,6 +35,9 @@ func (w *world) heal() {
 	dead := 0
 	if w.cfg.Liveness && len(w.nodes) > 1 {
 		dead = 1 + w.rng.IntN(len(w.nodes))
+		if w.doomed != nil {
+			dead = w.doomed.id
+		}
 		w.nodes[dead-1].crash(w.chance(50))
 		w.nodes[dead-1].life++ // nobody starts it again
 	}

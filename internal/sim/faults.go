@@ -42,6 +42,9 @@ func (w *world) drawFault() func() {
 		}
 		return n
 	}
+	if w.knobs.real && w.rng.IntN(3) == 0 {
+		return func() { w.diskFault(target(), lasts, steps) }
+	}
 	switch w.rng.IntN(20) {
 	case 0, 1, 2, 3:
 		return func() {
@@ -72,7 +75,7 @@ func (w *world) drawFault() func() {
 	case 14:
 		return func() { w.force(target(), steps) }
 	default:
-		return func() { w.diskFault(target(), steps) }
+		return func() { w.diskFault(target(), lasts, steps) }
 	}
 }
 
@@ -243,21 +246,4 @@ func (w *world) force(n *node, steps int) {
 		}
 		n.kick()
 	})
-}
-
-// diskFault makes writes fail: the process must end at the first, and answer nothing that rests on it (C14).
-func (w *world) diskFault(n *node, steps int) {
-	if !n.up {
-		return
-	}
-	w.say("n%d's disk fails", n.id)
-	n.ill = true
-	switch steps % 3 {
-	case 0:
-		n.disk.Fail(1)
-	case 1:
-		n.disk.FailForever()
-	case 2:
-		n.disk.Fill()
-	}
 }

@@ -25,9 +25,14 @@ type MemLog struct {
 	failed error
 }
 
-// OpenLog opens the log on the disk, as it is. Open it once in a life.
+// OpenLog opens the log on the disk, as it is, and syncs it: what was written may be behind a failed sync. Open it once in a life.
 func (d *Disk) OpenLog() *MemLog {
 	now := d.written()
+	if d.lying {
+		d.lied = d.lied || len(d.unsynced) > 0
+	} else {
+		d.synced, d.unsynced, d.lied = now, nil, false
+	}
 	return &MemLog{d: d, life: d.life, now: now, state: now.state}
 }
 

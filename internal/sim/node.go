@@ -8,6 +8,7 @@ import (
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/frontend"
 	"github.com/oncemq/oncemq/internal/replica"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 // node is one process of the cluster, and its machine: the disk and the clocks stay when the process dies.
@@ -42,11 +43,19 @@ type node struct {
 	slow                                     time.Duration // of the disk, for now
 	leads                                    bool
 	ill                                      bool // the disk fails, or is about to
+	hung                                     bool // the disk answers nothing
+	powerless                                bool // the next failure of the disk is the end of the machine
+
+	owed    ledger
+	forgot  bool // its disk has lost what it called durable
+	flipped bool // a bit of its disk
+	held    bool // it stays down until the others have everything
+	gone    bool // it stays down
 }
 
 // start begins a life of the process.
 func (n *node) start() {
-	if n.up {
+	if n.up || n.held || n.gone {
 		return
 	}
 	n.up, n.dark, n.paused = true, false, false
@@ -55,8 +64,12 @@ func (n *node) start() {
 	n.queue, n.order, n.conns, n.lastLocal, n.epoch, n.dies, n.onEffect = nil, nil, map[uint64]*conn{}, 0, 0, 0, nil
 	n.raftPlanned, n.appendPlanned, n.applyPlanned, n.leads = false, false, false, false
 	if err := n.open(); err != nil {
+		if n.unfit("start", err) {
+			return
+		}
 		n.w.fail("K9", "n%d doesn't start: %v", n.id, err)
 		n.w.fatal = "start"
+		n.up = false
 		return
 	}
 	n.w.say("n%d starts, life %d", n.id, n.life)
@@ -77,13 +90,22 @@ func (n *node) start() {
 
 // open opens the disk and makes the step machine over what is there.
 func (n *node) open() (err error) {
-	log, state := n.disk.OpenLog(), n.disk.OpenState()
+	log, state, err := n.disk.Open()
+	if err != nil {
+		return err
+	}
+	if err := n.w.opened(n, log); err != nil {
+		return err
+	}
+	if left := n.disk.Left(); left != (store.Left{}) {
+		n.w.cutTail(n, left)
+	}
 	var voters []command.NodeID
 	for _, other := range n.w.nodes {
 		voters = append(voters, command.NodeID(other.id))
 	}
 	n.step, err = replica.NewStepper(replica.StepOptions{
-		Node: command.NodeID(n.id), Voters: voters, Cluster: [16]byte{1}, Log: log, State: state, Mailbox: n,
+		Node: command.NodeID(n.id), Voters: voters, Cluster: [16]byte{1}, Log: &watchedLog{log, n}, State: state, Mailbox: n,
 		Send: n.send, Rand: rand.New(rand.NewPCG(n.w.rng.Uint64(), uint64(n.id))),
 		Stream: uint64(n.w.now/time.Microsecond) + 1, Began: n.began(), Limits: n.limits, Logger: slog.New(complaints{n}),
 	})
@@ -188,6 +210,10 @@ func (n *node) plan() {
 }
 
 func (n *node) append() {
+	if n.hung {
+		n.after(100*time.Millisecond, n.append)
+		return
+	}
 	n.appendPlanned = false
 	if n.dying() {
 		return
@@ -226,6 +252,12 @@ func (n *node) planKeep() {
 			n.broken("keep", err)
 			return
 		}
+		if n.disk.real != nil {
+			if _, err := n.step.Prepare(); err != nil {
+				n.broken("prepare", err)
+				return
+			}
+		}
 		n.plan()
 		n.planKeep()
 	})
@@ -233,14 +265,20 @@ func (n *node) planKeep() {
 
 // broken: a step failed, and the process has to die. Only a fault of the disk may be why.
 func (n *node) broken(step string, err error) {
+	if n.unfit(step, err) {
+		return
+	}
 	if !n.ill {
 		n.w.fail("K14", "n%d: %s: %v", n.id, step, err)
 	}
 	n.w.count("fault of a disk")
 	n.w.say("n%d can't go on: %s: %v", n.id, step, err)
-	n.crash(false)
-	n.disk.Heal()
-	n.ill = false
+	n.crash(n.powerless)
+	n.powerless = false
+	if !n.held && n.w.chance(70) {
+		n.disk.Heal()
+		n.ill = false
+	}
 	n.restartLater()
 }
 
@@ -259,6 +297,9 @@ func (n *node) dying() bool {
 }
 
 func (n *node) restartLater() {
+	if n.gone {
+		return
+	}
 	life := n.life
 	n.w.after(n.w.between(n.w.knobs.restart[0], n.w.knobs.restart[1]), func() {
 		if n.life == life && !n.up {
@@ -277,6 +318,7 @@ func (n *node) crash(power bool) {
 	n.up, n.paused, n.dark = false, false, power
 	n.life++
 	n.queue = nil
+	n.hung = false
 	n.wake.stop()
 	conns := n.order
 	n.order, n.conns = nil, map[uint64]*conn{}
@@ -301,10 +343,18 @@ func (n *node) crash(power bool) {
 		}
 		l.lose()
 	})
+	forgets := n.forgot || power && n.disk.Unsynced() || n.flipped
+	lies := n.disk.Unsynced()
 	if power {
 		n.disk.Crash()
 	} else {
 		n.disk.Kill()
+	}
+	if power || !lies {
+		n.w.checkDisk(n, forgets)
+	}
+	if power && lies {
+		n.hold()
 	}
 	n.step, n.fe, n.epoch = nil, nil, 0
 }

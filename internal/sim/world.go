@@ -77,6 +77,9 @@ type world struct {
 	queues     map[string]*Object
 	mortal     map[string]bool // queues that are deleted and purged under their clients
 	history    history
+	entries    [][]stored // all that was ever stored at an index, by any node
+	committed  []stored   // what was applied, of 1 and on
+	doomed     *node      // the one whose disk may lose for good what it called durable
 	leaders    map[uint64]int
 	digests    map[uint64]uint64
 	coverage   map[string]int
@@ -116,10 +119,21 @@ func (w *world) verdict() *Result {
 	w.drain()
 	w.check()
 	w.judge()
+	w.close()
 	w.say("end: %d operations, %d faults, %d violations", w.ops, w.faults, len(w.violations))
 	return &Result{
 		Violations: w.violations, Sum: w.trace.sum, Coverage: w.coverage, Planned: w.knobs.faults, Faults: w.faults,
 		Clients: len(w.jobs), Ops: w.ops, Steps: w.steps, Time: w.now,
+	}
+}
+
+// close ends what goes on in real disks, and lets all that they hold count for the world's sum.
+func (w *world) close() {
+	for _, n := range w.nodes {
+		n.disk.Kill()
+		if n.disk.real != nil {
+			n.disk.real.each(w.mix)
+		}
 	}
 }
 
@@ -142,7 +156,7 @@ func (w *world) found() {
 			n.limits.Tick = 100 * time.Millisecond
 		}
 		n.limits.Tick += time.Duration(w.rng.IntN(20)) * time.Millisecond
-		n.disk = NewDisk(rand.New(rand.NewPCG(w.rng.Uint64(), uint64(id))), DiskOptions{FlushBytes: w.knobs.flush})
+		n.disk = NewDisk(rand.New(rand.NewPCG(w.rng.Uint64(), uint64(id))), DiskOptions{FlushBytes: w.knobs.flush, Real: w.knobs.real})
 		w.nodes = append(w.nodes, n)
 	}
 	for _, from := range w.nodes {
@@ -216,6 +230,7 @@ type knobs struct {
 	limits                 replica.Limits
 	flush                  int  // bytes of state changes that stay in memory
 	admins, churn          bool // queues are administered: by themselves, and under clients
+	real                   bool // disks are package store's own, instead of the twins
 }
 
 func (w *world) turnKnobs() knobs {
@@ -249,6 +264,9 @@ func (w *world) turnKnobs() knobs {
 		k.wild, k.drop, k.duplicate, k.reorder, k.corrupt = true, w.rng.IntN(4), w.rng.IntN(6), w.rng.IntN(6), w.rng.IntN(4)
 	})
 	k.admins, k.churn = w.chance(35), w.chance(20)
+	if k.real = w.cfg.Seed%10 == 7; k.real {
+		w.count("real disk")
+	}
 	return k
 }
 
