@@ -1,11 +1,11 @@
 package sim_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -44,24 +44,34 @@ type tally struct {
 	mu       sync.Mutex
 	seeds    int
 	ops      int
+	faults   int
 	steps    int
+	time     time.Duration // of the worlds
 	coverage map[string]int
 	failed   []uint64
 }
 
-func (x *tally) add(r *sim.Result, seed uint64) (failures int) {
+func (x *tally) add(r *sim.Result, seed uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seeds++
 	x.ops += r.Ops
+	x.faults += r.Faults
 	x.steps += r.Steps
+	x.time += r.Time
 	for k, n := range r.Coverage {
 		x.coverage[k] += n
 	}
 	if len(r.Violations) > 0 {
 		x.failed = append(x.failed, seed)
 	}
-	return len(x.failed)
+}
+
+// report is how fast it was, and what a seed is.
+func (x *tally) report(took time.Duration) string {
+	n, s := float64(max(x.seeds, 1)), took.Seconds()
+	return fmt.Sprintf("%d seeds in %v: %.1f seeds/s, %.0f simulated s/s; a seed has %.0f operations, %.1f faults, %.0f events, %.0f s",
+		x.seeds, took.Round(time.Millisecond), n/s, x.time.Seconds()/s, float64(x.ops)/n, float64(x.faults)/n, float64(x.steps)/n, x.time.Seconds()/n)
 }
 
 // TestSeeds runs worlds: few by itself, as many as wished by `make sim SEEDS=n`.
@@ -105,33 +115,27 @@ func TestSeeds(t *testing.T) {
 	}
 	close(next)
 	wg.Wait()
+	t.Log(all.report(time.Since(began)))
 	explain(t, all)
-	took := time.Since(began)
-	t.Logf("%d seeds, %d operations, %d events, %v: %.1f seeds/s", all.seeds, all.ops, all.steps,
-		took.Round(time.Millisecond), float64(all.seeds)/took.Seconds())
 }
 
 // explain tells how to replay a failure, and what happened in all worlds (K15).
 func explain(t *testing.T, all *tally) {
 	if len(all.failed) > 0 {
-		seed := slices.Min(all.failed)
-		cfg, r := sim.Shrink(configOf(seed))
-		var transcript bytes.Buffer
-		cfg.Trace = &transcript
-		sim.Run(cfg)
-		var left []string
-		for i := range r.Planned {
-			if cfg.Skip[i] {
-				left = append(left, fmt.Sprint(i))
-			}
+		f := shrink(configOf(slices.Min(all.failed)))
+		t.Logf("%s; the end of its transcript:\n%s", f.what, f.end(60))
+		t.Logf("replay: %s", f.command)
+		if path, err := f.keep(filepath.Join("testdata", "failed")); err != nil {
+			t.Logf("its transcript isn't kept: %v", err)
+		} else {
+			t.Logf("its transcript: %s", path)
 		}
-		lines := strings.Split(transcript.String(), "\n")
-		t.Logf("seed %d, shrunk to %d faults and %d clients; the end of its transcript:\n%s", seed, r.Faults, r.Clients,
-			strings.Join(lines[max(0, len(lines)-60):], "\n"))
-		t.Logf("replay: make sim SEEDS=1 SEED=%d JOBS=%d SKIP=%s", seed, cfg.Jobs, strings.Join(left, ","))
 	}
 	for _, k := range slices.Sorted(maps.Keys(all.coverage)) {
 		t.Logf("%8d %s", all.coverage[k], k)
+	}
+	if n := undecided.Load(); n > 0 {
+		t.Logf("%8d histories without a verdict of K7 within %v", n, judgeTime)
 	}
 	if all.seeds < 200 {
 		return
