@@ -60,7 +60,12 @@ func (w *world) startAdmins(room int) {
 		if room -= 3; room < 0 {
 			return
 		}
-		w.jobs = append(w.jobs, w.newChurner("u0", "u", 40), w.newChurner("u1", "u", 40), w.newAdmin("remover", []string{"u"}, 8, false))
+		w.jobs = append(w.jobs, w.newChurner("u0", "u", 40), w.newAdmin("remover", []string{"u"}, 8, false))
+		if w.chance(50) {
+			w.jobs = append(w.jobs, w.newChurner("u1", "u", 40))
+		} else {
+			w.jobs = append(w.jobs, w.newPlain("u1", "u", "u", 15))
+		}
 	}
 }
 
@@ -73,7 +78,13 @@ func (w *world) newAdmin(name string, queues []string, requests int, relay bool)
 	return x
 }
 
-func (x *admin) think() { x.w.after(x.w.between(0, 8*x.w.knobs.think), x.next) }
+func (x *admin) think() {
+	long := 8 * x.w.knobs.think
+	if x.w.winding {
+		long = 20 * time.Millisecond
+	}
+	x.w.after(x.w.between(0, long), x.next)
+}
 
 // next makes the next request, or reads all queues at the end.
 func (x *admin) next() {
@@ -89,7 +100,7 @@ func (x *admin) next() {
 		if w.winding && x.last < len(x.queues) && !w.mortal[x.queues[x.last]] {
 			x.request(x.queues[x.last], Read)
 		} else if !w.winding {
-			w.after(200*time.Millisecond, x.next)
+			w.after(100*time.Millisecond, x.next)
 		}
 		return
 	}

@@ -68,9 +68,10 @@ func (w *world) checkTx(t *txn) {
 	w.count("outcome unknown at the end")
 	yes, no := "", ""
 	for _, m := range t.sends {
-		if m.seen > 0 || m.drained > 0 {
+		switch {
+		case m.seen > 0 || m.drained > 0:
 			yes = m.about()
-		} else {
+		case !w.removed(m):
 			no = m.about()
 		}
 	}
@@ -88,7 +89,7 @@ func (w *world) checkTx(t *txn) {
 		switch {
 		case h.m.drained > 0 || other:
 			no = h.m.about()
-		case open == 0:
+		case open == 0 && !w.removed(h.m):
 			yes = h.m.about() // consumed by nobody else
 		}
 	}

@@ -263,7 +263,7 @@ func (w *world) turnKnobs() knobs {
 	buggify(25, func() {
 		k.wild, k.drop, k.duplicate, k.reorder, k.corrupt = true, w.rng.IntN(4), w.rng.IntN(6), w.rng.IntN(6), w.rng.IntN(4)
 	})
-	k.admins, k.churn = w.chance(35), w.chance(20)
+	k.admins, k.churn = w.chance(30), w.chance(15)
 	if k.real = w.cfg.Seed%10 == 7; k.real {
 		w.count("real disk")
 	}
