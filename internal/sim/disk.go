@@ -31,6 +31,8 @@ type Disk struct {
 	failing bool // all writes fail
 	full    bool
 	lying   bool
+	ops     int  // writes, syncs and changes of names to come before the power goes, of a real log; 0: it stays
+	dark    bool // it is gone
 	tearing bool // of a real log: the next sync fails
 	slow    int
 }
@@ -51,7 +53,7 @@ func NewDisk(rng *rand.Rand, opts DiskOptions) *Disk {
 	}
 	d := &Disk{rng: rng, opts: opts, state: stateImage{values: map[string][]byte{}}}
 	if opts.Real {
-		d.real = newRealDisk()
+		d.real = newRealDisk(16 << 10 << rng.IntN(3))
 	}
 	return d
 }
@@ -74,7 +76,7 @@ func (d *Disk) Open() (replica.Log, replica.State, error) {
 // memory is gone. A write that failed is there or isn't.
 func (d *Disk) Kill() {
 	d.life++
-	d.tearing = false
+	d.tearing, d.ops, d.dark = false, 0, false
 	if d.real != nil {
 		d.real.close()
 		return
@@ -85,7 +87,7 @@ func (d *Disk) Kill() {
 // Crash ends what is open, as a loss of power does: what was not synced is gone, wholly or from some write on.
 func (d *Disk) Crash() {
 	d.life++
-	d.tearing = false
+	d.tearing, d.ops, d.dark = false, 0, false
 	if d.real != nil {
 		d.real.crash(d)
 		d.lied = false
@@ -133,6 +135,25 @@ func (d *Disk) Fail(n int) { d.fails = n }
 // FailForever makes all writes fail, of the log and of the state, until Heal.
 func (d *Disk) FailForever() { d.failing = true }
 
+// Unplug takes the power away within the writes to come: at the first, or of a real log at one of the first few things that it
+// does to its files. All that is tried from then on fails (EIO), until the Crash that has to follow.
+func (d *Disk) Unplug(ops int) {
+	if d.real == nil {
+		d.fails = 1
+		return
+	}
+	d.ops = ops
+}
+
+// powerGone counts down.
+func (d *Disk) powerGone() bool {
+	if d.ops > 0 {
+		d.ops--
+		d.dark = d.ops == 0
+	}
+	return d.dark
+}
+
 // Fill makes the disk full, until Heal: nothing can be written (ENOSPC).
 func (d *Disk) Fill() { d.full = true }
 
@@ -150,7 +171,8 @@ func (d *Disk) Faulty() bool { return d.fails > 0 || d.failing || d.full || d.ly
 
 // Heal ends all faults. What was written and never synced is so until the next sync.
 func (d *Disk) Heal() {
-	d.fails, d.failing, d.full, d.lying, d.tearing, d.slow = 0, false, false, false, false, 0
+	d.fails, d.failing, d.full, d.lying, d.slow = 0, false, false, false, 0
+	d.tearing, d.ops, d.dark = false, 0, false
 }
 
 // Unsynced reports that a Crash may now lose what was acknowledged, since syncs have lied.

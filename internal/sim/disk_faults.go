@@ -39,7 +39,7 @@ func (w *world) failDisk(n *node, steps int) {
 		n.disk.Fill()
 	default:
 		w.count("power lost within a write")
-		n.disk.Fail(1)
+		n.disk.Unplug(1 + steps/8)
 		n.powerless = true
 	}
 }
@@ -169,16 +169,21 @@ func (w *world) cutTail(n *node, left store.Left) {
 	w.say("n%d has lost unsynced data: %+v", n.id, left)
 }
 
-// checkForgotten: a node that has forgotten what it had acknowledged has found out, or was filled by another leader.
+// checkForgotten: a node that has forgotten what it had acknowledged has found out, or was filled in by another leader. Where that
+// leader's log begins behind what is missing, it says so, and the node serves nobody.
 func (w *world) checkForgotten() {
 	for _, n := range w.nodes {
 		if !n.forgot || !n.up {
 			continue
 		}
-		if at := n.step.Status().Applied; at < uint64(len(w.committed)) {
-			w.fail("K9", "n%d has forgotten what it had acknowledged, and goes on at entry %d of %d", n.id, at, len(w.committed))
-			continue
+		at := n.step.Status().Applied
+		switch {
+		case at >= w.settled:
+			w.count("forgotten data filled in")
+		case !n.behind:
+			w.fail("K9", "n%d has forgotten what it had acknowledged, and goes on at entry %d of %d", n.id, at, w.settled)
+		case n.epoch != 0:
+			w.fail("K9", "n%d has forgotten what it had acknowledged, can't be filled in, and serves epoch %d", n.id, n.epoch)
 		}
-		w.count("forgotten data filled in")
 	}
 }

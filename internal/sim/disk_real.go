@@ -18,6 +18,7 @@ import (
 type realDisk struct {
 	logFiles   *store.CrashDisk
 	stateFiles store.FS
+	segment    int64          // bytes of a segment of the log
 	open       []func() error // closes what is open, in order
 	left       store.Left     // of the last loss of power
 	damage     error          // what Pebble found wrong by itself
@@ -31,14 +32,15 @@ const (
 	realTables = 8
 )
 
-func newRealDisk() *realDisk {
-	return &realDisk{logFiles: store.NewCrashDisk(), stateFiles: store.NewMemFS()}
+func newRealDisk(segment int64) *realDisk {
+	return &realDisk{logFiles: store.NewCrashDisk(), stateFiles: store.NewMemFS(), segment: segment}
 }
 
 // openReal opens both directories.
 func (d *Disk) openReal() (replica.Log, replica.State, error) {
 	r := d.real
 	r.close()
+	r.logFiles.Unplug(d.powerGone)
 	log, err := r.openLog(store.FaultFS(r.logFiles, d.decide), d.rng.Uint64)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +68,7 @@ func (r *realDisk) openLog(files store.FS, random func() uint64) (*store.Log, er
 		return nil, err
 	}
 	r.open = append(r.open, dir.Close)
-	log, err := dir.OpenLog(store.LogOptions{SegmentBytes: 64 << 10, TailBytes: 16 << 10, SpareSegments: 2})
+	log, err := dir.OpenLog(store.LogOptions{SegmentBytes: r.segment, TailBytes: 16 << 10, SpareSegments: 2})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +95,7 @@ func (r *realDisk) crash(d *Disk) {
 
 // image is the log that a loss of power would leave at least.
 func (r *realDisk) image() (image logImage, err error) {
-	var offline realDisk
+	offline := realDisk{segment: r.segment}
 	defer offline.close()
 	files, _ := r.logFiles.Crash(nil)
 	log, err := offline.openLog(files, func() uint64 { return 0 })

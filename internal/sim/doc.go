@@ -3,7 +3,7 @@
 // timer and fault is an event in one queue, and the same seed gives the same events, byte for byte.
 //
 // [Run] is one world: a workload under faults, then everything is healed, the queues are drained, and the checkers (K1 to K6,
-// K8, K10 of the test plan, and the coverage counters K15) compare what the clients were told with what there is. What is small,
+// K8 to K10 of the test plan, and the coverage counters K15) compare what the clients were told with what there is. What is small,
 // queues and the outcomes of transactions, has to be linearizable (K7): its histories go to [Config].Judge, as the search for an
 // order takes a module that only tests need.
 //

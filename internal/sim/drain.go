@@ -145,6 +145,7 @@ func (w *world) drain() {
 	if w.fatal == "" && !d.empty() {
 		w.fail("K10", "%v after everything was healed the queues are not empty: %s", drainBound, d.depths())
 	}
+	w.settled = uint64(len(w.committed))
 	w.runUntil(w.now+3*time.Second, nil) // the followers
 	if w.asker != nil {
 		w.asker.k.c.Close(w.asker.a.clock())

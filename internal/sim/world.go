@@ -79,6 +79,7 @@ type world struct {
 	history    history
 	entries    [][]stored // all that was ever stored at an index, by any node
 	committed  []stored   // what was applied, of 1 and on
+	settled    uint64     // what was applied somewhere when the followers began to rest
 	doomed     *node      // the one whose disk may lose for good what it called durable
 	leaders    map[uint64]int
 	digests    map[uint64]uint64

@@ -23,6 +23,7 @@ type CrashDisk struct {
 	durable map[string]*inode // of synced directories
 	moves   []move            // names that changed since, oldest first
 	locked  map[string]bool
+	gone    func() bool
 }
 
 // inode is a file or a directory.
@@ -126,6 +127,18 @@ func (f *inode) crash(rng *rand.Rand, left *Left) *inode {
 	return after
 }
 
+// Unplug has gone asked before every write, sync and change of a name, directories included; once it says true nothing is done
+// any more, with EIO, until the Crash.
+func (d *CrashDisk) Unplug(gone func() bool) { d.gone = gone }
+
+// power is EIO where it is gone.
+func (d *CrashDisk) power() error {
+	if d.gone != nil && d.gone() {
+		return syscall.EIO
+	}
+	return nil
+}
+
 // Flip changes one bit of a file whose name fits, drawn among all of their bytes that aren't zero: what a disk has when it
 // says nothing and is wrong. It says which; "" where there is none.
 func (d *CrashDisk) Flip(rng *rand.Rand, fits func(name string) bool) (name string, offset int) {
@@ -217,6 +230,9 @@ func (d *CrashDisk) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, erro
 	if _, err := d.find("create", path.Dir(name)); err != nil {
 		return nil, err
 	}
+	if err := d.power(); err != nil {
+		return nil, err
+	}
 	f := &inode{}
 	d.change("", path.Clean(name), f)
 	return &crashFile{d: d, name: path.Clean(name), f: f}, nil
@@ -247,6 +263,9 @@ func (d *CrashDisk) Remove(name string) error {
 	if _, err := d.find("remove", name); err != nil {
 		return err
 	}
+	if err := d.power(); err != nil {
+		return err
+	}
 	d.change(path.Clean(name), "", nil)
 	return nil
 }
@@ -255,6 +274,9 @@ func (d *CrashDisk) Remove(name string) error {
 func (d *CrashDisk) Rename(from, to string) error {
 	f, err := d.find("rename", from)
 	if err != nil {
+		return err
+	}
+	if err := d.power(); err != nil {
 		return err
 	}
 	d.change(path.Clean(from), path.Clean(to), f)
@@ -268,6 +290,9 @@ func (d *CrashDisk) MkdirAll(name string, mode fs.FileMode) error {
 		return nil
 	}
 	if err := d.MkdirAll(path.Dir(name), mode); err != nil {
+		return err
+	}
+	if err := d.power(); err != nil {
 		return err
 	}
 	d.change("", name, &inode{dir: true})
@@ -349,6 +374,9 @@ func (f *crashFile) Write(b []byte) (int, error) {
 }
 
 func (f *crashFile) WriteAt(b []byte, at int64) (int, error) {
+	if err := f.d.power(); err != nil {
+		return 0, err
+	}
 	f.f.write(b, int(at))
 	if len(b) > 0 {
 		f.f.dirty = append(f.f.dirty, [2]int{int(at), int(at) + len(b)})
@@ -361,6 +389,9 @@ func (f *crashFile) Preallocate(int64, int64) error { return nil }
 func (f *crashFile) Stat() (vfs.FileInfo, error) { return crashInfo{f.name, f.f}, nil }
 
 func (f *crashFile) Sync() error {
+	if err := f.d.power(); err != nil {
+		return err
+	}
 	if f.f.dir {
 		f.d.syncDir(f.name)
 		return nil

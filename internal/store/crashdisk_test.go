@@ -140,6 +140,56 @@ func TestLogOnCrashDisk(t *testing.T) {
 	}
 }
 
+// A log that loses its power before any of the things that it does to its files, of segments made and recycled too, has all that it
+// acknowledged.
+func TestLogLosesPower(t *testing.T) {
+	names := 0
+	for ops := range 120 {
+		rng := rand.New(rand.NewPCG(uint64(ops), 4))
+		d := NewCrashDisk()
+		last, cut := uint64(0), uint64(0)
+		for life := range 3 {
+			left := ops + 1
+			d.Unplug(func() bool { left--; return left <= 0 })
+			dir, l, err := openDirLog(d, smallLog)
+			for err == nil {
+				if err = l.Append(Append{State: HardState{Term: 1}, Entries: run(last+1, last+3, 1, 2000)}); err == nil {
+					last += 3
+				}
+				if last > 12 {
+					cut = last - 12
+					err = errors.Join(err, l.Cut(cut))
+				}
+			}
+			if !errors.Is(err, syscall.EIO) {
+				t.Fatalf("%d operations, life %d: %v", ops, life, err)
+			}
+			if l != nil {
+				l.Close()
+			}
+			if dir != nil {
+				dir.Close()
+			}
+			var lost Left
+			if d, lost = d.Crash(rng); lost.Names {
+				names++
+			}
+			if dir, l, err = openDirLog(d, smallLog); err != nil {
+				t.Fatalf("%d operations, life %d: %v", ops, life, err)
+			}
+			if at := l.LastIndex(); at != last && at != last+3 || l.FirstIndex() > max(cut, 1) {
+				t.Fatalf("%d operations, life %d: the log has %d to %d, %d were acknowledged", ops, life, l.FirstIndex(), at, last)
+			}
+			last = l.LastIndex()
+			l.Close()
+			dir.Close()
+		}
+	}
+	if names < 10 {
+		t.Errorf("only %d names were lost", names)
+	}
+}
+
 // A changed bit of what was acknowledged is found: the log doesn't open, or has lost nothing but its last append.
 func TestLogWithChangedBit(t *testing.T) {
 	refused := 0
