@@ -92,6 +92,9 @@ func (snd *Sender) attached(ev *engine.Event) {
 	if ev.Refused {
 		return // Detach follows with the reason
 	}
+	for x := snd.first; x != nil && mutant.On(mutant.ClientRepeats); x = x.succ {
+		x.number = 0
+	}
 	for _, u := range ev.Attach.Unsettled {
 		if len(u.Tag) != 8 {
 			continue
@@ -192,9 +195,6 @@ func (snd *Sender) lost() {
 		}
 		x.written = x.written || x.on.Written()
 		x.on = nil
-		if mutant.On(mutant.ClientRepeats) {
-			x.number = 0
-		}
 		if x.tx != nil {
 			x.tx.unhanded++
 		}

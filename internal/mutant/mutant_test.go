@@ -2,7 +2,7 @@ package mutant
 
 import "testing"
 
-// Names are unique, and without the tag nothing can be switched on.
+// Names are unique, each breaks a rule, and without the tag nothing can be switched on.
 func TestMutants(t *testing.T) {
 	seen := map[Mutant]bool{}
 	for _, m := range All() {
@@ -10,6 +10,9 @@ func TestMutants(t *testing.T) {
 			t.Errorf("%q stands twice", m)
 		}
 		seen[m] = true
+		if m.Rule() == "" {
+			t.Errorf("%s breaks no rule", m)
+		}
 		if Set(m) != Enabled || On(m) != Enabled {
 			t.Errorf("%s: set %v, on %v in a binary with faults %v", m, Set(m), On(m), Enabled)
 		}

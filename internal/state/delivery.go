@@ -116,8 +116,13 @@ func (m *Machine) held(l *link, ref command.DeliveryRef) uint32 {
 	if di == 0 || p.fresh != 0 {
 		return 0
 	}
-	if d := m.deliveries.at(di); d.link != l.slot || d.attempt != ref.Attempt && !mutant.On(mutant.AnyAttempt) {
-		return 0
+	if d := m.deliveries.at(di); d.link != l.slot || d.attempt != ref.Attempt {
+		if d.link == 0 || !mutant.On(mutant.AnyAttempt) {
+			return 0
+		}
+		m.unchain(m.links[d.link], di)
+		m.chain(l, di)
+		d.told = 0
 	}
 	return di
 }

@@ -161,7 +161,7 @@ func (m *Machine) flushSessions() {
 func (m *Machine) flushStreams() {
 	d := &m.dirty
 	for _, s := range d.streams {
-		if mutant.On(mutant.StreamNotStored) && s.stored {
+		if mutant.On(mutant.StreamNotStored) && s.stored && !s.gone {
 			s.marked = false
 			continue
 		}
