@@ -68,6 +68,9 @@ func (r *Receiver) Address() string { return r.address }
 // Err is why the receiver failed for good, or nil.
 func (r *Receiver) Err() error { return r.err }
 
+// Held is how many deliveries the broker holds for us, as far as we know: handed out, and not settled.
+func (r *Receiver) Held() int { return r.count }
+
 // SessionOf is the receiver's session.
 func (r *Receiver) SessionOf() *Session { return r.session }
 

@@ -38,7 +38,8 @@ type agent struct {
 	in     []byte // not consumed
 	stuck  bool
 	paused bool
-	queue  []func() // while paused
+	wentOn time.Duration // the end of the last pause
+	queue  []func()      // while paused
 	dead   bool
 	timer  timer
 	busy   bool // pump runs
@@ -183,7 +184,7 @@ func (a *agent) pause(d time.Duration) {
 	a.w.say("%s stands still", a.name)
 	a.paused = true
 	a.w.after(d, func() {
-		a.paused = false
+		a.paused, a.wentOn = false, a.w.now
 		queue := a.queue
 		a.queue = nil
 		for _, f := range queue {
@@ -243,6 +244,7 @@ type core struct {
 	// available is called for a receiver that has something.
 	available map[*client.Receiver]func()
 	gone      func(err error) // the client is over
+	breaks    int             // connections that it lost
 }
 
 // newCore starts a Go client.
@@ -296,6 +298,7 @@ func (k *core) events() (moved bool) {
 				k.a.w.count("client failover")
 			}
 		case client.Disconnected:
+			k.breaks++
 			k.a.w.say("%s lost %s: %v", k.a.name, ev.Addr, ev.Err)
 			if errors.Is(ev.Err, client.ErrSilent) {
 				k.a.w.count("client left a silent node")

@@ -251,6 +251,7 @@ func (c *conn) put() {
 		if len(b) == 0 {
 			return
 		}
+		c.n.wrote()
 		if !c.s.down.write(b) {
 			c.writing, c.stuckAt = true, c.n.w.now
 			c.fe.WriteStuck(c.n.clock())

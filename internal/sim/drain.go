@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/amqp"
@@ -22,7 +23,7 @@ func (w *world) heal() {
 	w.say("healed")
 	w.calm = true
 	for _, n := range w.nodes {
-		n.dies, n.slow, n.onEffect = 0, 0, nil
+		n.dies, n.writes, n.flaps, n.slow, n.onEffect = 0, 0, 0, 0, nil
 		w.mend(n)
 		n.resume()
 		n.disk.Heal()
@@ -70,6 +71,7 @@ func (w *world) finish() {
 			w.fail("K10", "%s and is not done %v after everything was healed", j.about(), finishBound)
 		}
 	}
+	w.rest()
 	for _, j := range w.jobs {
 		if g, ok := j.(interface{ leave() }); ok {
 			g.leave()
@@ -130,7 +132,7 @@ func (w *world) drain() {
 	}
 	d := &drainer{queues: map[string]bool{}, last: map[string]int{}}
 	d.goClient = w.newGoClient("drain", false, func() {
-		for _, q := range append([]string{"a", "b", "c"}, sortedKeys(w.mortal)...) {
+		for _, q := range slices.Concat([]string{"a", "b", "c"}, w.private, sortedKeys(w.mortal)) {
 			d.attach(q)
 		}
 	})
@@ -217,7 +219,7 @@ func (w *world) machine() *state.Machine {
 func (d *drainer) empty() bool {
 	empty := true
 	for _, q := range d.w.machine().Queues() {
-		if len(q.Name) > 4 && q.Name[:4] == state.DeadLetterPrefix && !d.queues[q.Name] && q.Depth > 0 {
+		if len(q.Name) > 4 && q.Name[:4] == state.DeadLetterPrefix && d.queues[q.Name[4:]] && !d.queues[q.Name] && q.Depth > 0 {
 			d.attach(q.Name)
 		}
 		if q.Depth > 0 && d.queues[q.Name] {

@@ -45,7 +45,7 @@ func (w *world) drawFault() func() {
 	if w.knobs.real && w.rng.IntN(3) == 0 {
 		return func() { w.diskFault(target(), lasts, steps) }
 	}
-	switch w.rng.IntN(20) {
+	switch w.rng.IntN(26) {
 	case 0, 1, 2, 3:
 		return func() {
 			if t := target(); t.up {
@@ -66,12 +66,18 @@ func (w *world) drawFault() func() {
 		return func() { w.jamClient(lasts, steps) }
 	case 17, 18, 19:
 		return func() { w.loseAnswer(target(), steps) }
-	case 16:
+	case 16, 24, 25:
 		return func() { w.sendAway(steps) }
 	case 12:
 		return func() { w.killClient(steps%4 == 0, steps) }
 	case 13:
 		return func() { w.slowDisk(target(), lasts) }
+	case 20, 21:
+		return func() { w.lastWord(target(), steps) }
+	case 22:
+		return func() { w.flap(n, steps) }
+	case 23:
+		return func() { w.standStill(n, steps) }
 	case 14:
 		return func() { w.force(target(), steps) }
 	default:
@@ -210,19 +216,36 @@ func (w *world) killClient(silent bool, steps int) {
 	a.die(silent)
 }
 
-// sendAway breaks a mover's connection and stops it for longer than the grace period behind a reset: what it holds in its
-// transaction goes to others, and its commit has operations missing [2.1, 3.3].
+// sendAway breaks a client's connection and stops it for longer than the grace period behind a reset: what it holds goes to
+// others. A mover's commit then has operations missing [2.1]; a consumer settles what is not its own any more [3.3].
 func (w *world) sendAway(steps int) {
 	var movers []*agent
+	var takers []*consumer
 	for _, j := range w.jobs {
-		if x, ok := j.(*mover); ok && !x.ended() && x.a.sock != nil {
-			movers = append(movers, x.a)
+		switch x := j.(type) {
+		case *mover:
+			if !x.ended() && x.a.sock != nil {
+				movers = append(movers, x.a)
+			}
+		case *consumer:
+			if !x.ended() && x.left > 0 {
+				takers = append(takers, x)
+			}
 		}
 	}
-	if len(movers) == 0 {
+	switch {
+	case len(takers) > 0 && (steps%2 == 0 || len(movers) == 0):
+		takers[steps/2%len(takers)].away = true
+	case len(movers) > 0:
+		w.goAway(movers[steps/2%len(movers)])
+	}
+}
+
+// goAway breaks a client's connection, and stops it.
+func (w *world) goAway(a *agent) {
+	if a.sock == nil {
 		return
 	}
-	a := movers[steps%len(movers)]
 	w.count("client away for too long")
 	a.sock.cut()
 	a.pause(w.between(5500*time.Millisecond, 8*time.Second))

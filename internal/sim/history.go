@@ -32,6 +32,7 @@ type message struct {
 	settles []*holding // attempts to consume it
 	drained int        // in the end
 	dead    bool       // it was drained from the dead-letter queue
+	newest  handOut
 
 	call, stored int64 // when it came up, and when somebody was told that it is stored
 }

@@ -34,7 +34,7 @@ func (w *world) newMover(name, from string, to []string, transactions int) *move
 	return x
 }
 
-func (x *mover) think() { x.a.soon(0, x.w.knobs.think, x.next) }
+func (x *mover) think() { x.a.soon(0, x.pace, x.next) }
 
 // next does the next thing: begin, add an operation, or end.
 func (x *mover) next() {
@@ -75,6 +75,7 @@ func (x *mover) work() {
 	if x.w.chance(70) {
 		if d := x.r.Take(); d != nil {
 			if m := x.w.delivered(x.a.name, x.from, d.Payload); m != nil {
+				x.w.handedOut(x.a, m, x.from, d.Attempt())
 				x.settle(d, m)
 			}
 		}
@@ -154,6 +155,13 @@ func (x *mover) told(t *txn, op *Operation, outcome client.TxOutcome, reason err
 	x.w.ended(t, op, outcome, x.a.name)
 	x.tx, x.t, x.open = nil, nil, false
 	x.think()
+}
+
+func (x *mover) holds(queue string) uint64 {
+	if queue != x.from || x.r == nil || x.ended() {
+		return 0
+	}
+	return uint64(x.r.Held())
 }
 
 func (x *mover) over() bool {

@@ -32,6 +32,8 @@ type node struct {
 	limits  replica.Limits
 	dies    int // steps until the process dies; 0: not planned
 
+	writes   int    // to clients, until the process dies; 0: not planned
+	flaps    int    // how often the process still dies soon after it got an epoch
 	onEffect func() // once, when the next effect is there and no client has heard of it
 
 	conns     map[uint64]*conn
@@ -62,7 +64,7 @@ func (n *node) start() {
 	n.up, n.dark, n.paused = true, false, false
 	n.life++
 	n.started = n.w.now
-	n.queue, n.order, n.conns, n.lastLocal, n.epoch, n.dies, n.onEffect = nil, nil, map[uint64]*conn{}, 0, 0, 0, nil
+	n.queue, n.order, n.conns, n.lastLocal, n.epoch, n.dies, n.writes, n.onEffect = nil, nil, map[uint64]*conn{}, 0, 0, 0, 0, nil
 	n.raftPlanned, n.appendPlanned, n.applyPlanned, n.leads = false, false, false, false
 	if err := n.open(); err != nil {
 		if n.unfit("start", err) {
@@ -408,6 +410,7 @@ func (n *node) EpochBegun(epoch command.Epoch) {
 	n.w.say("n%d has epoch %d", n.id, epoch)
 	n.epoch = epoch
 	n.fe.EpochBegun(epoch)
+	n.flapped()
 }
 
 // EpochEnded implements replica.Mailbox.

@@ -27,6 +27,7 @@ type pipe struct {
 	full      bool     // the writer was told so
 	arrives   time.Duration
 	jammed    bool // nothing moves until it is released
+	delayed   bool // it was jammed
 	lost      bool // nothing arrives any more, and nobody is told
 	closing   bool // an end is on its way
 	over      bool
@@ -125,7 +126,7 @@ func (p *pipe) release() {
 	if !p.jammed {
 		return
 	}
-	p.jammed = false
+	p.jammed, p.delayed = false, true
 	held := p.held
 	p.held = 0
 	for range held {
@@ -152,3 +153,6 @@ func (p *pipe) vanish() { p.lost, p.pieces, p.held = true, nil, 0 }
 func (s *socket) dead() bool {
 	return (s.up.over || s.up.lost) && (s.down.over || s.down.lost)
 }
+
+// late says that what a client gets may have been written long ago.
+func (s *socket) late() bool { return s.down.jammed || s.down.delayed }

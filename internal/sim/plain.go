@@ -13,19 +13,11 @@ import (
 
 // plain is a client as Qpid JMS is one: none of our capabilities, one session, local transactions. It waits for declared, sends
 // each message and waits for its answer, settles what it consumes in the transaction and unsettled, and reconnects anew: what
-// a lost connection had in hand is rolled back, or unknown where the discharge was on its way.
+// a lost connection had in hand is rolled back, or unknown where the discharge was on its way. Now and then it stops its
+// consumer, as JMS's Connection.stop does.
 type plain struct {
-	a      *agent
-	w      *world
-	conn   *engine.Conn
-	serial uint32
-	live   bool // dialled
-	at     int
-	retry  time.Time
-	tickAt time.Time
-
+	*foreign
 	in, out   string
-	session   *engine.Session
 	rcv, snd  *engine.Link
 	co        *engine.Link
 	waiting   []taken
@@ -39,6 +31,9 @@ type plain struct {
 	sending   *engine.Delivery
 	sent      *message // by itself
 	steps     int
+	credit    uint32 // of its consumer
+	stopped   bool   // its consumer
+	leaving   bool
 }
 
 // taken is a delivery that waits for its transaction.
@@ -48,34 +43,29 @@ type taken struct {
 }
 
 func (w *world) newPlain(name, in, out string, transactions int) *plain {
-	p := &plain{a: &agent{w: w, name: name}, w: w, in: in, out: out, left: transactions, at: w.rng.IntN(len(w.nodes))}
-	p.a.m = p
-	w.agents = append(w.agents, p.a)
-	p.reconnect(0)
-	w.after(0, p.a.pump)
+	p := &plain{foreign: w.newForeign(name), in: in, out: out, left: transactions, credit: 5}
+	if w.chance(50) {
+		p.credit = 100
+	}
+	p.open = p.sole
+	p.event, p.reset, p.ended = p.moved, p.forget, p.gone
 	return p
 }
 
-func (p *plain) now() time.Time { return p.a.clock() }
-
-// reconnect drops everything and plans the next dial.
-func (p *plain) reconnect(pause time.Duration) {
+// forget drops what hung on the connection.
+func (p *plain) forget() {
 	if p.t != nil {
-		p.forget()
+		p.abandon()
 	}
 	if p.sent != nil {
 		p.w.count("plain send unknown")
-		p.sent, p.sending = nil, nil
 	}
-	p.conn, p.session, p.rcv, p.snd, p.co, p.live = nil, nil, nil, nil, nil, false
-	p.waiting, p.control, p.sending, p.txn, p.tickAt = nil, nil, nil, nil, time.Time{}
-	p.at = (p.at + 1) % len(p.w.nodes)
-	p.retry = p.now().Add(pause)
-	p.serial++
+	p.rcv, p.snd, p.co = nil, nil, nil
+	p.waiting, p.control, p.sending, p.sent, p.txn, p.stopped = nil, nil, nil, nil, nil, false
 }
 
-// forget ends a transaction whose connection is gone.
-func (p *plain) forget() {
+// abandon ends a transaction whose connection is gone.
+func (p *plain) abandon() {
 	t := p.t
 	p.t = nil
 	if t.asked && p.discharge && p.control != nil && p.control.Written() {
@@ -86,108 +76,14 @@ func (p *plain) forget() {
 	t.decide(p.w, undone, p.a.name)
 }
 
-func (p *plain) socket() (uint32, string) {
-	if p.over() || p.now().Before(p.retry) {
-		return 0, ""
-	}
-	return p.serial, address(p.at + 1)
-}
-
-func (p *plain) dialed(serial uint32, err error) {
-	if serial != p.serial {
-		return
-	}
-	if err != nil {
-		p.reconnect(p.w.between(20*time.Millisecond, 500*time.Millisecond))
-		return
-	}
-	p.live = true
-	p.conn = engine.New(engine.Config{IdleTimeout: 10 * time.Second})
-	o := amqp.NewOpen(p.a.name)
-	o.DesiredCapabilities = []amqp.Symbol{amqp.CapSoleConnection}
-	_ = p.conn.Open(*o)
-	p.a.soon(openTimeout, openTimeout, func() {
-		if p.serial == serial && p.session == nil {
-			p.a.hangUp(false)
-			p.reconnect(0)
-		}
-	})
-}
-
-func (p *plain) lost(serial uint32, _ error) {
-	if serial == p.serial {
-		p.reconnect(p.w.between(0, 200*time.Millisecond))
-	}
-}
-
-func (p *plain) input(serial uint32, b []byte) int {
-	if serial != p.serial || p.conn == nil {
-		return len(b)
-	}
-	n, err := p.conn.Input(b, p.now())
-	p.work()
-	if err != nil {
-		p.reconnect(time.Second)
-	}
-	return n
-}
-
-func (p *plain) output(serial uint32) []byte {
-	if serial != p.serial || p.conn == nil {
-		return nil
-	}
-	return p.conn.TakeOutput(nil, p.now())
-}
-
-func (p *plain) events() bool { return false }
-
-func (p *plain) deadline() time.Time {
-	switch {
-	case p.conn != nil:
-		return p.tickAt
-	case p.now().Before(p.retry):
-		return p.retry
-	default:
-		return time.Time{} // dialling
-	}
-}
-
-func (p *plain) tick() {
-	if p.conn != nil {
-		p.tickAt = p.conn.Tick(p.now())
-		p.work()
-	}
-}
-
-// work takes the engine's events, and does the next thing. What a tick finds, such as a silent peer, is an event as well.
-func (p *plain) work() {
-	for p.conn != nil {
-		ev, ok := p.conn.Next()
-		if !ok {
-			p.tickAt = p.conn.Tick(p.now())
-			if ev, ok = p.conn.Next(); !ok {
-				return
-			}
-		}
-		p.event(&ev)
-	}
-}
-
-func (p *plain) event(ev *engine.Event) {
+func (p *plain) moved(ev *engine.Event) {
 	switch ev.Kind {
-	case engine.Opened:
-		p.session, _ = p.conn.Begin(*amqp.NewBegin())
-	case engine.Closed:
-		p.w.say("%s is closed: %v", p.a.name, ev.Err)
-		p.reconnect(p.w.between(0, 200*time.Millisecond))
 	case engine.SessionBegun:
 		p.attach()
-	case engine.SessionEnded, engine.LinkDetached:
-		p.w.say("%s: detached or ended: %v", p.a.name, ev.Err)
-		p.reconnect(100 * time.Millisecond)
 	case engine.Received:
 		m := p.w.delivered(p.a.name, p.in, bytes.Clone(ev.Delivery.Payload))
 		if m != nil {
+			p.w.handedOut(p.a, m, p.in, attemptOf(ev.Delivery.Tag()))
 			p.waiting = append(p.waiting, taken{ev.Delivery, m})
 		}
 	case engine.Disposed:
@@ -207,33 +103,42 @@ func (p *plain) attach() {
 	co := *amqp.NewAttach("tx", amqp.RoleSender)
 	co.Source = &amqp.Source{Outcomes: outcomes}
 	co.Coordinator = &amqp.Coordinator{Capabilities: []amqp.Symbol{amqp.CapLocalTransactions}}
-	snd := *amqp.NewAttach("out", amqp.RoleSender)
-	snd.Source = &amqp.Source{Address: amqp.Some(p.a.name), Outcomes: outcomes}
-	snd.Target = &amqp.Target{Address: amqp.Some(p.out)}
-	rcv := *amqp.NewAttach("in", amqp.RoleReceiver)
-	rcv.Source = &amqp.Source{Address: amqp.Some(p.in), Outcomes: outcomes, DefaultOutcome: &amqp.Modified{DeliveryFailed: true}}
-	rcv.Target = &amqp.Target{}
 	var err [3]error
 	p.co, err[0] = p.session.Attach(co)
-	p.snd, err[1] = p.session.Attach(snd)
-	p.rcv, err[2] = p.session.Attach(rcv)
+	p.snd, err[1] = p.sender("out", p.out)
+	p.rcv, err[2] = p.receiver("in", p.in)
 	if errors.Join(err[:]...) != nil {
 		p.reconnect(time.Second)
 		return
 	}
-	_ = p.rcv.SetCredit(5, false)
+	_ = p.rcv.SetCredit(p.credit, false)
 }
 
-var outcomes = []amqp.Symbol{amqp.OutcomeAccepted, amqp.OutcomeRejected, amqp.OutcomeReleased, amqp.OutcomeModified}
+// stop takes the consumer's credit away for a while.
+func (p *plain) stop() {
+	if p.stopped || p.w.winding {
+		return
+	}
+	p.w.count("consumer stopped")
+	p.stopped = true
+	_ = p.rcv.SetCredit(0, false)
+	serial := p.serial
+	p.a.soon(time.Second, 3*time.Second, func() {
+		if p.serial == serial && p.stopped {
+			p.stopped = false
+			_ = p.rcv.SetCredit(p.credit, false)
+			p.work()
+		}
+	})
+}
 
 // think plans the next step on this connection.
 func (p *plain) think() {
 	p.steps++
-	steps, serial := p.steps, p.serial
-	p.a.soon(0, p.w.knobs.think, func() {
-		if p.steps == steps && p.serial == serial && p.conn != nil {
+	steps := p.steps
+	p.soon(p.pace, func() {
+		if p.steps == steps {
 			p.next()
-			p.work()
 		}
 	})
 }
@@ -243,10 +148,13 @@ func (p *plain) next() {
 	switch {
 	case p.control != nil || p.sending != nil || p.co == nil || p.co.Credit() == 0 || p.snd.Credit() == 0:
 		return // answers or credit will bring us back
-	case p.t == nil && (p.left == 0 || p.w.winding):
-		p.left = 0
-		p.close()
+	case p.t == nil && p.w.winding:
+		return // what it holds stays with it, until it is to leave
+	case p.t == nil && p.left == 0:
+		p.leave()
 		return
+	case p.w.chance(3):
+		p.stop()
 	case p.t == nil && p.w.chance(20):
 		p.sent = p.w.newMessage(p.out)
 		p.sent.begun = true
@@ -275,18 +183,6 @@ func (p *plain) next() {
 	p.think()
 }
 
-// close ends the connection in order. A node that is gone does not answer: then the socket ends without.
-func (p *plain) close() {
-	_ = p.conn.Close(nil)
-	serial := p.serial
-	p.a.soon(openTimeout, openTimeout, func() {
-		if p.serial == serial && p.conn != nil {
-			p.a.hangUp(false)
-			p.reconnect(0)
-		}
-	})
-}
-
 func (p *plain) send(l *engine.Link, state amqp.DeliveryState, payload []byte) *engine.Delivery {
 	p.tag++
 	d, err := l.Send(engine.Transfer{Tag: binary.BigEndian.AppendUint64(nil, p.tag), State: state, Payload: [][]byte{payload}})
@@ -308,8 +204,8 @@ func (p *plain) consume() {
 	p.t.settles = append(p.t.settles, h)
 	p.w.ops++
 	x.d.Dispose(&amqp.TransactionalState{TxnID: p.txn, Outcome: &amqp.Accepted{}}, false)
-	if p.rcv.Credit() < 3 {
-		_ = p.rcv.SetCredit(5, false)
+	if p.rcv.Credit() <= p.credit/2 && !p.stopped {
+		_ = p.rcv.SetCredit(p.credit, false)
 	}
 }
 
@@ -370,8 +266,29 @@ func (p *plain) decided(state amqp.DeliveryState) {
 	// What waits was handed out before; it stays ours.
 }
 
+// leave closes the connection, for good.
+func (p *plain) leave() {
+	if !p.leaving {
+		p.leaving = true
+		p.close()
+		p.a.pump()
+	}
+}
+
+// gone says that there is to be no connection any more.
+func (p *plain) gone() bool { return p.a.dead || p.leaving && p.conn == nil }
+
 func (p *plain) over() bool {
-	return p.a.dead || p.left == 0 && p.t == nil && p.sent == nil && p.conn == nil || p.w.winding && p.t == nil && p.sent == nil && p.conn == nil
+	idle := p.t == nil && p.sent == nil && p.control == nil && p.sending == nil
+	return p.gone() || p.w.winding && !p.leaving && idle && p.co != nil && p.co.Attached()
+}
+
+// holds counts what it has not settled of a queue, as far as the broker knows.
+func (p *plain) holds(queue string) uint64 {
+	if queue != p.in || p.rcv == nil || p.a.dead {
+		return 0
+	}
+	return uint64(p.rcv.Unsettled())
 }
 
 func (p *plain) about() string {

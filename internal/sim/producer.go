@@ -21,14 +21,15 @@ type goClient struct {
 	k    *core
 	w    *world
 	s    *client.Session
-	gone bool // the session or the client failed for good
-	left bool // it was closed in order
+	gone bool          // the session or the client failed for good
+	left bool          // it was closed in order
+	pace time.Duration // how long it dwells on something, at most
 }
 
 // newGoClient starts one; ready is called when its session is open.
 func (w *world) newGoClient(name string, rollback bool, ready func()) *goClient {
 	a, k := w.newCore(name)
-	g := &goClient{a: a, k: k, w: w}
+	g := &goClient{a: a, k: k, w: w, pace: w.pace()}
 	k.gone = func(error) { g.gone = true }
 	g.s = k.c.OpenSession(rollback)
 	k.then(&g.s.Opening, func() {
@@ -40,6 +41,14 @@ func (w *world) newGoClient(name string, rollback bool, ready func()) *goClient 
 		ready()
 	})
 	return g
+}
+
+// pace is a client's own: half of them have done all that they are to do before most faults come, the others go on.
+func (w *world) pace() time.Duration {
+	if w.chance(50) {
+		return w.knobs.think
+	}
+	return w.knobs.think * time.Duration(2+w.rng.IntN(10))
 }
 
 // ended says that the client can do nothing more.
@@ -75,7 +84,7 @@ func (w *world) newProducer(name, queue string, messages int) *producer {
 
 func (p *producer) think() {
 	w := p.w
-	p.a.soon(0, p.w.knobs.think, func() {
+	p.a.soon(0, p.pace, func() {
 		if p.left == 0 || p.w.winding || p.ended() {
 			p.left = 0
 			return
@@ -124,6 +133,7 @@ type consumer struct {
 	left  int
 	last  map[string]int // by producer: the last one that came first to this link (K4)
 	bad   bool           // it gives some back
+	away  bool           // with what it takes next it goes away for longer than its grace period
 }
 
 func (w *world) newConsumer(name, queue string, messages int) *consumer {
@@ -150,13 +160,20 @@ func (c *consumer) take() {
 	if m == nil {
 		return
 	}
+	c.w.handedOut(c.a, m, c.queue, d.Attempt())
 	c.w.inOrder(c.last, m, d.Attempt(), c.a.name)
 	c.left--
 	c.open++
-	c.a.soon(0, c.w.knobs.think, func() { c.settle(d, m) })
+	if c.away {
+		c.away = false
+		c.w.goAway(c.a)
+	}
+	breaks := c.k.breaks
+	c.a.soon(0, c.pace, func() { c.settle(d, m, breaks) })
 }
 
-func (c *consumer) settle(d *client.Delivery, m *message) {
+// settle settles, and is told. What was got and settled on one connection, and the answer too, can't have gone elsewhere (C6).
+func (c *consumer) settle(d *client.Delivery, m *message, breaks int) {
 	if c.ended() {
 		c.open--
 		return
@@ -188,11 +205,21 @@ func (c *consumer) settle(d *client.Delivery, m *message) {
 		case errors.Is(err, client.ErrDeliveryLost):
 			c.w.count("delivery lost")
 			h.took = undone
+			if breaks == c.k.breaks {
+				c.w.fail("K6", "%s lost hand-out %d of %s on an unbroken connection", c.a.name, d.Attempt(), m.id)
+			}
 		default:
 			c.w.count("settlement unknown")
 		}
-		c.a.soon(0, c.w.knobs.think, c.take)
+		c.a.soon(0, c.pace, c.take)
 	})
+}
+
+func (c *consumer) holds(queue string) uint64 {
+	if queue != c.queue || c.r == nil || c.ended() {
+		return 0
+	}
+	return uint64(c.r.Held())
 }
 
 func (c *consumer) over() bool    { return c.ended() || c.open == 0 && c.s.Opening.Done() }

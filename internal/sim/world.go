@@ -75,6 +75,7 @@ type world struct {
 
 	moments    int64 // stamps given out
 	queues     map[string]*Object
+	private    []string        // queues of one client each
 	mortal     map[string]bool // queues that are deleted and purged under their clients
 	history    history
 	entries    [][]stored // all that was ever stored at an index, by any node
@@ -119,8 +120,8 @@ func newWorld(cfg Config) *world {
 func (w *world) verdict() *Result {
 	w.drain()
 	w.check()
-	w.judge()
 	w.close()
+	w.judge()
 	w.say("end: %d operations, %d faults, %d violations", w.ops, w.faults, len(w.violations))
 	return &Result{
 		Violations: w.violations, Sum: w.trace.sum, Coverage: w.coverage, Planned: w.knobs.faults, Faults: w.faults,
@@ -211,6 +212,10 @@ func (w *world) startJobs() {
 		room = w.cfg.Jobs - len(w.jobs)
 	}
 	w.startAdmins(room)
+	if w.cfg.Jobs > 0 {
+		room = w.cfg.Jobs - len(w.jobs)
+	}
+	w.startStrangers(room, any)
 }
 
 // knobs are a seed's own settings: half of the seeds turn some of them far from where they usually stand.
@@ -230,8 +235,10 @@ type knobs struct {
 	idle, txIdle           time.Duration
 	limits                 replica.Limits
 	flush                  int  // bytes of state changes that stay in memory
-	admins, churn          bool // queues are administered: by themselves, and under clients
 	real                   bool // disks are package store's own, instead of the twins
+	admins, churn          bool // queues are administered: by themselves, and under clients
+	polls, numbers         bool // there are such clients
+	hostile                bool
 }
 
 func (w *world) turnKnobs() knobs {
@@ -265,6 +272,7 @@ func (w *world) turnKnobs() knobs {
 		k.wild, k.drop, k.duplicate, k.reorder, k.corrupt = true, w.rng.IntN(4), w.rng.IntN(6), w.rng.IntN(6), w.rng.IntN(4)
 	})
 	k.admins, k.churn = w.chance(30), w.chance(15)
+	k.polls, k.numbers, k.hostile = w.chance(30), w.chance(40), w.chance(20)
 	if k.real = w.cfg.Seed%10 == 7; k.real {
 		w.count("real disk")
 	}

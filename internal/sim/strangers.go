@@ -1,0 +1,19 @@
+package sim
+
+// startStrangers starts clients with queues of their own, or with other manners than ours. room bounds how many.
+func (w *world) startStrangers(room int, any func() string) {
+	if w.knobs.polls && room >= 2 {
+		room -= 2
+		w.private = append(w.private, "d")
+		p := w.newProducer("dp", "d", 80)
+		p.pace = 8 * w.knobs.think
+		w.jobs = append(w.jobs, p, w.newPoller("d0", "d"))
+	}
+	if w.knobs.numbers && room >= 1 {
+		room--
+		w.jobs = append(w.jobs, w.newNumbered("n0", any(), 30))
+	}
+	if w.knobs.hostile && room >= 1 {
+		w.jobs = append(w.jobs, w.newHostile("hostile0", "hostile-queue", 8))
+	}
+}
