@@ -168,6 +168,7 @@ func (c *churner) transact() {
 	c.number++
 	t := w.newTx(fmt.Sprintf("%s/%d", c.a.name, c.number))
 	t.id, t.named = tx.ID(), true
+	w.curious(c.goClient, t)
 	if d, m := c.take(); m != nil && tx.Settle(d, &amqp.Accepted{}) == nil {
 		h := &holding{m: m, tx: t, call: w.stamp()}
 		m.settles = append(m.settles, h)
