@@ -45,7 +45,34 @@ the 60 s of a silent line, and then goes to another.`},
 		{name: "3.7-restarted-consumer", play: restartedConsumer, about: `
 The same consumer is started again, under its client id: a new process, which holds nothing. It gets at once what was reserved for
 the former one.`},
+		{name: "3.9-undeliverable-here", play: undeliverableHere, about: `
+A consumer can't do anything with a message: modified, undeliverable-here. It isn't given to that link again, but to another; when
+every link there is has said so it doesn't go round for ever: it waits, in its place, for a link that has not.`},
 	}, leaseScenarios()...)
+}
+
+func undeliverableHere(s *stage) {
+	s.person("producer", s.third).stores("a")
+	one, two := s.generic("one", s.home), s.generic("two", s.third)
+	one.listen("a", 5)
+	s.until("one has it", func() bool { return len(one.got) == 1 })
+	two.listen("a", 5)
+	refuse := func(g *generic) {
+		g.say("gets %s, and can't use it here", g.got[0].m.id)
+		g.got[0].d.Dispose(&amqp.Modified{DeliveryFailed: true, UndeliverableHere: true}, true)
+		g.a.pump()
+	}
+	refuse(one)
+	s.until("two has it", func() bool { return len(two.got) == 1 })
+	s.wait(100 * ms)
+	refuse(two)
+	s.wait(100 * ms)
+	s.must(len(one.got) == 1 && len(two.got) == 1, "it came %d times to one, %d times to two", len(one.got), len(two.got))
+	all, inFlight := s.depth("a")
+	s.must(all == 1 && inFlight == 0, "queue a has %d messages, %d of them with consumers", all, inFlight)
+	s.say("it waits")
+	three := s.rest("three", s.home)
+	s.must(len(three.got) == 1, "three got %d messages", len(three.got))
 }
 
 // backlog stores large messages.

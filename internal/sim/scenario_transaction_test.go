@@ -33,7 +33,7 @@ acknowledged it.`},
 		{name: "2.6-rollback-after-unknown", play: rollbackAfterUnknown, breaks: []mutant.Mutant{mutant.UnknownRolledBack}, about: `
 A caller gives a commit up and rolls back to be safe. But the commit was applied. Rollback resolves it first, and says "committed":
 it never reports a committed transaction as rolled back.`},
-		{name: "2.8-token", play: tokenAsks, about: `
+		{name: "2.8-token", play: tokenAsks, breaks: []mutant.Mutant{mutant.OutcomeUndecided}, about: `
 A generic client such as Qpid JMS can't know how a commit ended whose answer was lost with its node, and calls it rolled back. It has
 named the transaction by a token; with that it asks on another node and is told: committed.`},
 	}
@@ -197,4 +197,7 @@ func tokenAsks(s *stage) {
 	_, answers = again.asks(amqp.Map{{Key: "tx", Value: token + "/2"}})
 	outcome, _ = answers.Lookup("outcome")
 	s.must(outcome == "rolled-back", "the outcome of a number that was never used is %v", outcome)
+	_, answers = again.asks(amqp.Map{{Key: "tx", Value: token + "/2"}, {Key: "decide", Value: false}})
+	outcome, _ = answers.Lookup("outcome")
+	s.must(outcome == "rolled-back", "asked again, without a decision, it is %v", outcome)
 }
