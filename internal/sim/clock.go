@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"time"
 )
@@ -13,21 +12,49 @@ type event struct {
 	run func()
 }
 
+// events is a heap, the first event on top.
 type events []event
 
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+// push adds an event. Package container/heap would make a copy in the heap of each: a world has ten thousands.
+func (q *events) push(e event) {
+	*q = append(*q, e)
+	s := *q
+	i := len(s) - 1
+	for i > 0 {
+		above := (i - 1) / 2
+		if !e.before(&s[above]) {
+			break
+		}
+		s[i], i = s[above], above
+	}
+	s[i] = e
 }
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return e
+
+// pop takes the first event out.
+func (q *events) pop() event {
+	s := *q
+	first, n := s[0], len(s)-1
+	last := s[n]
+	s[n] = event{}
+	*q = s[:n]
+	i := 0
+	for 2*i+1 < n {
+		below := 2*i + 1
+		if below+1 < n && s[below+1].before(&s[below]) {
+			below++
+		}
+		if !s[below].before(&last) {
+			break
+		}
+		s[i], i = s[below], below
+	}
+	if n > 0 {
+		s[i] = last
+	}
+	return first
 }
+
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
 // began is the civil moment of every world's beginning.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -35,13 +62,13 @@ var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // after plans run.
 func (w *world) after(d time.Duration, run func()) {
 	w.seq++
-	heap.Push(&w.queue, event{w.now + max(d, 0), w.seq, run})
+	w.queue.push(event{w.now + max(d, 0), w.seq, run})
 }
 
 // runUntil lets everything happen that is due up to the moment, or until stop holds.
 func (w *world) runUntil(moment time.Duration, stop func() bool) {
 	for len(w.queue) > 0 && w.queue[0].at <= moment && w.fatal == "" {
-		e := heap.Pop(&w.queue).(event)
+		e := w.queue.pop()
 		w.now = e.at
 		w.steps++
 		e.run()

@@ -12,9 +12,13 @@ func (w *world) diskFault(n *node, lasts time.Duration, steps int) {
 	if !n.up {
 		return
 	}
-	switch steps % 8 {
+	kind := steps % 8
+	if n.disk.real != nil && w.rng.IntN(3) == 0 {
+		kind = []int{4, 7}[steps%2] // what only a real disk can show
+	}
+	switch kind {
 	case 0, 1, 2, 4:
-		w.failDisk(n, steps)
+		w.failDisk(n, kind, steps)
 	case 3:
 		w.hangDisk(n, lasts)
 	case 5, 6:
@@ -25,10 +29,10 @@ func (w *world) diskFault(n *node, lasts time.Duration, steps int) {
 }
 
 // failDisk lets a disk fail once, for ever or for want of space, or lose its power within a write.
-func (w *world) failDisk(n *node, steps int) {
+func (w *world) failDisk(n *node, kind, steps int) {
 	w.say("n%d's disk fails", n.id)
 	n.ill = true
-	switch steps % 8 {
+	switch kind {
 	case 0:
 		n.disk.Fail(1)
 	case 1:

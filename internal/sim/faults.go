@@ -42,7 +42,7 @@ func (w *world) drawFault() func() {
 		}
 		return n
 	}
-	if w.knobs.real && w.rng.IntN(3) == 0 {
+	if w.knobs.real && w.rng.IntN(2) == 0 {
 		return func() { w.diskFault(target(), lasts, steps) }
 	}
 	switch w.rng.IntN(26) {

@@ -275,6 +275,7 @@ func (w *world) turnKnobs() knobs {
 	k.polls, k.numbers, k.hostile = w.chance(30), w.chance(40), w.chance(20)
 	if k.real = w.cfg.Seed%10 == 7; k.real {
 		w.count("real disk")
+		k.faults += 2
 	}
 	return k
 }
