@@ -140,6 +140,9 @@ func (p *Proxy) connect(client net.Conn) *pair {
 		_ = client.Close()
 		return nil
 	}
+	for _, conn := range []net.Conn{client, server} {
+		_ = conn.(*net.TCPConn).SetReadBuffer(kernelBuffer)
+	}
 	c := &pair{client: client, server: server, done: make(chan struct{})}
 	p.pairs[c] = true
 	return c

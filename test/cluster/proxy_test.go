@@ -81,6 +81,25 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// TestRate: two connections share it, and the other direction has none.
+func TestRate(t *testing.T) {
+	p, near, far := through(t)
+	const rate, size = 100_000, 20_000
+	p.Set(true, Conditions{Rate: rate})
+	begun := time.Now()
+	put(t, near, make([]byte, size))
+	get(t, far, size)
+	if took, want := time.Since(begun), size*time.Second/rate; took < want {
+		t.Errorf("%d bytes came after %v, want %v at least", size, took, want)
+	}
+	p.Set(true, Conditions{})
+	put(t, near, make([]byte, 100*size))
+	get(t, far, 100*size)
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("%d bytes without a limit came after %v", 100*size, took)
+	}
+}
+
 // TestFlip: exactly one bit, once, of a long piece.
 func TestFlip(t *testing.T) {
 	p, near, far := through(t)

@@ -12,6 +12,8 @@ type Conditions struct {
 	Jam bool
 	// Delay is how much later each byte arrives.
 	Delay time.Duration
+	// Rate is how many bytes a second pass, over all connections together; 0: no limit.
+	Rate int
 	// Flip changes one bit of the next piece that is long enough to be more than a
 	// sign of life, and then clears itself.
 	Flip bool
@@ -21,12 +23,17 @@ type Conditions struct {
 type weather struct {
 	Conditions
 	lifted chan struct{} // closed when the jam ends
+	free   time.Time     // when a piece may begin to pass, under a Rate
 }
 
 const (
 	// piecesUnderway is how many pieces may wait in the proxy, in each direction of each
 	// connection; beyond that the sender is held back, as by a full socket.
 	piecesUnderway = 64
+	// pieceSize bounds a piece in bytes, and what the kernel holds back for the proxy:
+	// with a Rate a full proxy means a wait of seconds, not of minutes.
+	pieceSize    = 4 << 10
+	kernelBuffer = 64 << 10
 	// flipFrom is the length in bytes from which a piece is worth a flipped bit.
 	flipFrom = 200
 )
@@ -35,6 +42,9 @@ const (
 type piece struct {
 	at    time.Time
 	bytes []byte
+	// charged: the Rate has been applied, and at is when the piece has passed, less the
+	// Delay.
+	charged bool
 }
 
 // Set puts conditions on one direction, for present and future connections.
@@ -62,11 +72,11 @@ func (p *Proxy) Flipped(server bool) bool {
 func read(c *pair, from net.Conn, pieces chan<- piece) {
 	defer close(pieces)
 	for {
-		buf := make([]byte, 32<<10)
+		buf := make([]byte, pieceSize)
 		n, err := from.Read(buf)
 		if n > 0 {
 			select {
-			case pieces <- piece{time.Now(), buf[:n]}:
+			case pieces <- piece{at: time.Now(), bytes: buf[:n]}:
 			case <-c.done:
 				return
 			}
@@ -83,6 +93,11 @@ func (p *Proxy) await(c *pair, server bool, b piece) bool {
 		p.mu.Lock()
 		w := &p.weather[direction(server)]
 		jam, lifted, due := w.Jam, w.lifted, time.Until(b.at.Add(w.Delay))
+		if !jam && due <= 0 && w.Rate > 0 && !b.charged {
+			w.charge(&b)
+			p.mu.Unlock()
+			continue
+		}
 		if !jam && due <= 0 {
 			if w.Flip && len(b.bytes) >= flipFrom {
 				b.bytes[len(b.bytes)/2] ^= 0x10
@@ -106,4 +121,13 @@ func (p *Proxy) await(c *pair, server bool, b piece) bool {
 			return false
 		}
 	}
+}
+
+// charge lets a piece that is due pass at the Rate, behind those before it.
+func (w *weather) charge(b *piece) {
+	if now := time.Now(); w.free.Before(now) {
+		w.free = now
+	}
+	w.free = w.free.Add(time.Duration(len(b.bytes)) * time.Second / time.Duration(w.Rate))
+	b.at, b.charged = w.free.Add(-w.Delay), true
 }
