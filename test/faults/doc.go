@@ -22,5 +22,6 @@
 // MINUTES=n` runs the nemesis, which combines faults as a seed says.
 //
 // The package knows a node's command line, its admin port and its AMQP port, and
-// nothing of how it works.
+// nothing of how it works; the stories of damage (rows 56 to 66) change its files as
+// docs/format draws them.
 package faults

@@ -396,35 +396,20 @@ func TestRow54HungDisk(t *testing.T) {
 	})
 }
 
-// Row 56: a bit of the log of one node, once synced, is another: the node doesn't
-// serve from it. So also where a segment is gone (58) or the stamp is damaged (57).
-func TestRow56DamagedLog(t *testing.T) {
+// Rows 57, 58, 60 and 64: stamp, segments, or all of it are damaged or gone. Row 56 has
+// a story of its own.
+func TestRow57DamagedFiles(t *testing.T) {
 	Long(t)
 	w := New(t, Options{})
 	w.Run(func() {
 		for i, damage := range []func(dir string) error{
-			func(dir string) error { return flip(firstSegment(dir), 4096+100) },
 			func(dir string) error { return os.Remove(firstSegment(dir)) },
 			func(dir string) error { return flip(filepath.Join(dir, "STAMP"), 20) },
 			func(dir string) error { return os.Truncate(firstSegment(dir), 3*4096) },
 			func(dir string) error { return os.Truncate(firstSegment(dir), 0) }, // row 64
 			func(dir string) error { return os.RemoveAll(dir) },                 // row 60
 		} {
-			n := w.Follower(i % 2)
-			w.Kill(n)
-			whole := n.Dir + ".whole"
-			w.run("cp", "-a", n.Dir, whole)
-			if err := damage(n.Dir); err != nil {
-				t.Fatal(err)
-			}
-			w.Note("damage number %d on node %d", i, n.ID)
-			n.Start()
-			n.ExpectEnd()
-			w.EndsWith(n, 1, failover)
-			w.Commits(100, failover)
-			w.run("rm", "-rf", n.Dir)
-			w.run("mv", whole, n.Dir)
-			w.Start(n)
+			w.Damage(w.Follower(i%2), damage)
 		}
 	})
 }
@@ -449,6 +434,26 @@ func TestRow61OldCopy(t *testing.T) {
 		w.StartDamaged(n)
 		w.Commits(300, failover)
 	})
+}
+
+// Damage kills a node and damages its directory: it must refuse to start, and the
+// others go on. Then it gets back what it had.
+func (w *World) Damage(n *cluster.Node, damage func(dir string) error) {
+	w.tb.Helper()
+	w.Kill(n)
+	whole := n.Dir + ".whole"
+	w.run("cp", "-a", n.Dir, whole)
+	if err := damage(n.Dir); err != nil {
+		w.tb.Fatal(err)
+	}
+	w.Note("the directory of node %d is damaged", n.ID)
+	n.Start()
+	n.ExpectEnd()
+	w.EndsWith(n, 1, failover)
+	w.Commits(100, failover)
+	w.run("rm", "-rf", n.Dir)
+	w.run("mv", whole, n.Dir)
+	w.Start(n)
 }
 
 // firstSegment is the oldest file of the log.

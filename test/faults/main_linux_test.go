@@ -16,6 +16,9 @@ import (
 // TestMain runs the tests, where it may, in a second process with its own mounts and
 // network: they end with it. The binary is built before, with the network of all.
 func TestMain(m *testing.M) {
+	if name := os.Getenv(program); name != "" {
+		os.Exit(runProgram(name))
+	}
 	if os.Getenv(private) != "" {
 		if err := raiseLoopback(); err != nil {
 			fmt.Fprintln(os.Stderr, "bringing up the loopback device:", err)

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -37,12 +36,17 @@ func TestRow104Nemesis(t *testing.T) {
 	w := New(t, o)
 	t.Logf("seed %d; again: make soak MINUTES=%d SEED=%d", seed, minutes, seed)
 	x := w.NewNemesis(seed)
-	rounds := 0
-	w.Run(func() {
-		for end := time.Now().Add(time.Duration(minutes) * time.Minute); time.Now().Before(end); rounds++ {
-			w.Note("round %d", rounds+1)
+	begun := time.Now()
+	res := w.Run(func() {
+		for end := begun.Add(time.Duration(minutes) * time.Minute); time.Now().Before(end); {
+			w.Note("round %d", x.rounds()+1)
 			x.Round()
 		}
 	})
-	t.Logf("%d rounds, %s; 50 commits after a round took %v at most", rounds, fmt.Sprint(x.counts), x.slow.Round(time.Millisecond))
+	t.Logf("seed %d\n%s", seed, x.Table(res.Committed, time.Since(begun)))
+	for _, h := range x.happen {
+		if x.played[h.name] == 0 && x.rounds() >= len(x.happen) {
+			t.Errorf("%s never happened in %d rounds", h.name, x.rounds())
+		}
+	}
 }

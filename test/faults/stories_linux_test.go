@@ -70,6 +70,32 @@ func TestRow16IsolateLeader(t *testing.T) {
 	})
 }
 
+// Row 15, with three nodes: a follower stands still, then the power of the other is
+// lost, so that what the two that are left had agreed on is with the leader alone that
+// stands still next. The two that know less go on: nothing accepted may be missing.
+func TestRow15PauseAndPowerLoss(t *testing.T) {
+	Need(t, "mkfs.ext4", "mount")
+	w := New(t, Options{Disks: NewLoopDisk})
+	w.Run(func() {
+		for range 2 {
+			leader, late, other := w.Leader(), w.Follower(0), w.Follower(1)
+			w.Stop(late)
+			w.Commits(300, failover)
+			w.PowerLoss(other)
+			w.Stop(leader)
+			w.Continue(late)
+			other.Start()
+			w.LeaderAmong(w.Others(leader), 2*failover)
+			w.Commits(100, failover)
+			w.Continue(leader)
+			for _, n := range w.Nodes {
+				n.WaitReady()
+			}
+			w.Commits(100, failover)
+		}
+	})
+}
+
 // Row 26: what clients say to a node hangs in the network; they go on elsewhere, and
 // then it arrives.
 func TestRow26JamClients(t *testing.T) {
@@ -120,5 +146,14 @@ func syncFails(t *testing.T, victim func(w *World) *cluster.Node) {
 		end()
 		w.Commits(100, failover)
 		w.Start(n)
+	})
+}
+
+// Row 56: a bit of the log of one node, once synced, is another: the node doesn't serve
+// from it, and the others go on.
+func TestRow56FlippedBit(t *testing.T) {
+	w := New(t, Options{})
+	w.Run(func() {
+		w.Damage(w.Follower(0), func(dir string) error { return flip(firstSegment(dir), 4096+100) })
 	})
 }
