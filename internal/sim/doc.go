@@ -10,5 +10,8 @@
 // What stands for what: a node is a replica.Stepper and a frontend.Node with its Conns, driven in the order of package server;
 // a crash drops all of it but the disk. A Go client is a client.Core; a JMS client is an engine.Conn without our capabilities.
 //
+// The interleavings of the design (numbers such as [1.1]) are played as stories of their own, in worlds without chance:
+// testdata/README.md is their table, and testdata has their transcripts.
+//
 // A failure is replayed by its seed: `make sim SEEDS=1 SEED=n` prints the transcript.
 package sim

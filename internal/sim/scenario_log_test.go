@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/client"
@@ -285,6 +287,7 @@ func largeInParts(s *stage) {
 // storageScenarios are those of section 6.
 func storageScenarios() []scenario {
 	flushed := func(k *knobs) { k.flush = 1 }
+	real := func(k *knobs) { k.real = true }
 	return []scenario{
 		{name: "6.1-commit-all-lost", play: commitAllLost, breaks: []mutant.Mutant{mutant.NoSync}, about: `
 All machines lose power with a commit on its way. Whatever of it was on a majority's disks is replayed; the client asks again and has
@@ -310,7 +313,49 @@ The log is cut while the state on disk is behind that in memory. It is cut only 
 power the entries are there from which the state goes on.`,
 			knobs: func(k *knobs) { k.limits.KeepEvery, k.limits.LogFlushBytes = 50*ms, 16<<10 },
 		},
+		{name: "6.3-failed-sync", play: failedSync, knobs: real, breaks: []mutant.Mutant{mutant.SyncAgain}, about: `
+A sync of the leader's log fails. What it was to write may be gone from the page cache, though a second sync would say that all is
+well. The process ends at the first error and answers nothing that rests on it; another leads, and the client has its answer there.`},
+		{
+			name: "6.3-damage-is-not-the-end", play: damageIsNotTheEnd, knobs: real,
+			breaks: []mutant.Mutant{mutant.DamageIsEnd}, about: `
+A bit changes in the middle of a log. Behind it stands what shows that it was synced: this is damage, not the torn end of a last
+write. Were the log cut there, the node would forget what it has acknowledged. It doesn't start; the others go on.`,
+		},
 	}
+}
+
+func failedSync(s *stage) {
+	p := s.person("producer", s.home)
+	p.stores("a")
+	life := s.leader.life
+	s.leader.ill, s.leader.disk.tearing = true, true
+	s.say("the next sync of n%d's log fails", s.leader.id)
+	p.stores("a")
+	s.must(s.leader.life != life, "n1 goes on after a failed sync")
+	s.until("n1 is back", func() bool { return s.leader.epoch > 0 })
+	s.powerFails()
+	all, _ := s.depth("a")
+	s.must(all == 2, "%d messages in queue a, not 2", all)
+}
+
+func damageIsNotTheEnd(s *stage) {
+	p := s.person("producer", s.home)
+	s.on = false
+	for range 20 {
+		p.stores("a")
+	}
+	s.on = true
+	s.third.crash(false)
+	rng := rand.New(rand.NewPCG(1, 1))
+	name, at := s.third.disk.real.logFiles.Flip(rng, func(name string) bool { return strings.HasSuffix(name, ".seg") })
+	s.say("a bit changes on n%d's disk: byte %d of %s", s.third.id, at, name)
+	s.third.flipped, s.doomed = true, s.third
+	s.third.start()
+	s.must(s.third.gone, "n3 starts with a damaged log")
+	p.stores("a")
+	all, _ := s.depth("a")
+	s.must(all == 21, "%d messages in queue a, not 21", all)
 }
 
 func commitAllLost(s *stage) {
