@@ -13,6 +13,9 @@ func (w *world) check() {
 	for _, t := range w.history.txs {
 		w.checkTx(t)
 	}
+	for _, q := range sortedKeys(w.mortal) {
+		w.checkConserved(q)
+	}
 	w.checkDigests()
 	w.checkForgotten()
 }

@@ -194,3 +194,44 @@ func (w *world) checkRemoved(m *message) {
 		}
 	}
 }
+
+// checkConserved adds a deleted and purged queue up: what was stored was consumed, removed or is left, and nothing was twice (K1, K3).
+func (w *world) checkConserved(queue string) {
+	var stored, perhapsStored, consumed, perhapsConsumed, removed uint64
+	for _, m := range w.history.list {
+		if m.queue != queue {
+			continue
+		}
+		switch {
+		case m.sent == done:
+			stored++
+		case m.sent == pending && m.begun:
+			perhapsStored++
+		}
+		gone, perhaps := m.drained > 0, false
+		for _, h := range m.settles {
+			gone = gone || h.took == done && !h.back
+			perhaps = perhaps || h.took == pending
+		}
+		switch {
+		case gone:
+			consumed++
+		case perhaps:
+			perhapsConsumed++
+		}
+	}
+	answered := true
+	for _, op := range w.object(queue).Operations {
+		if op.takesAway() {
+			removed += op.Number
+			answered = answered && op.Return != 0
+		}
+	}
+	w.count("deleted queue added up")
+	switch {
+	case consumed+removed > stored+perhapsStored:
+		w.fail("K3", "%s: %d were stored, perhaps %d more, but %d consumed and %d removed", queue, stored, perhapsStored, consumed, removed)
+	case answered && stored > consumed+perhapsConsumed+removed:
+		w.fail("K1", "%s: %d were stored, but only %d consumed, perhaps %d more, and %d removed", queue, stored, consumed, perhapsConsumed, removed)
+	}
+}

@@ -155,6 +155,6 @@ var mustHappen = []string{
 	"real disk", "disk checked", "disk fails for ever", "disk full", "disk hangs", "disk lies", "power lost within a write", "bit flipped",
 	"unsynced data lost", "torn tail cut", "forgotten data found out", "wrong bit found out",
 	"digests compared at rest", "K7 history", "queue: create", "queue: delete", "queue: purge", "queue: read", "queue: send", "queue: no answer",
-	"link of a deleted queue", "send to a deleted queue", "message deleted or purged", "outcome decided by an asker", "peek",
+	"link of a deleted queue", "deleted queue added up", "send to a deleted queue", "message deleted or purged", "outcome decided by an asker", "peek",
 	"peek at an open transaction",
 }
