@@ -29,6 +29,9 @@ type barriers struct {
 	wanted      bool          // a lease is
 	wantedSince time.Duration // or since the last one that was had
 	lease       time.Duration // until then; 0: none
+	// after is the index from which on the lease counts. Behind a gap the node may have lost its epoch, and what it had
+	// handed out is with others: it must have applied that before it writes anything more.
+	after uint64
 }
 
 type waiter struct {
@@ -128,6 +131,9 @@ func (c *core) barrierAnswered(seq, index uint64) {
 		s := b.sent[0]
 		b.sent = b.sent[1:]
 		if s.seq == seq {
+			if s.at >= b.lease {
+				b.after = index
+			}
 			b.lease = s.at + leaseLength
 			b.wantedSince = c.now
 		}
@@ -136,6 +142,14 @@ func (c *core) barrierAnswered(seq, index uint64) {
 		}
 	}
 	c.barrierTimer()
+}
+
+// granted is until when deliveries may be written, by a replica that has applied so much; 0: not at all.
+func (b *barriers) granted(applied uint64) time.Duration {
+	if applied < b.after {
+		return 0
+	}
+	return b.lease
 }
 
 // leaseless is for how long a wanted lease has been missing.

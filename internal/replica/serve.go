@@ -33,8 +33,9 @@ func (s *steps) Backlog() int { return s.home.backlog() }
 func (s *steps) Barrier(done func(ok bool)) { s.events.put(event{kind: evBarrier, done: done}) }
 
 // LeaseUntil is the moment up to which deliveries may be written [3.8], with a monotonic
-// reading: 1.0 s after the sending of the last successful barrier. The zero time: no
-// lease. Barriers renew it every 300 ms while WantLease is set.
+// reading: 1.0 s after the sending of the last successful barrier, which behind a gap
+// counts once all is applied that was committed before it. The zero time: no lease.
+// Barriers renew it every 300 ms while WantLease is set.
 func (s *steps) LeaseUntil() time.Time {
 	if mutant.On(mutant.AlwaysLease) {
 		return s.began.Add(1000 * time.Hour)

@@ -55,7 +55,7 @@ type PeerStatus struct {
 // where something but indexes has changed; those are read where they are.
 func (s *steps) publish() {
 	c := s.core
-	s.lease.Store(int64(c.barriers.lease))
+	s.lease.Store(int64(c.barriers.granted(c.progress.index)))
 	s.lagNanos.Store(int64(c.lag.of(c.now)))
 	old := s.shown.Load()
 	epoch, _, _ := s.home.life()

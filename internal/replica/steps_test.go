@@ -307,3 +307,37 @@ func TestRaftCopiesProposals(t *testing.T) {
 		t.Fatalf("%q: raft keeps what is proposed; packer.spare must go", data)
 	}
 }
+
+// [3.8] A lease that is renewed in time counts at once. Behind a gap, as after a process has stood still, it counts when what was
+// committed meanwhile is applied: the node's epoch may have ended, and what it had handed out be with others.
+func TestLeaseBehindAGap(t *testing.T) {
+	c := &core{}
+	b := &c.barriers
+	answered := func(at time.Duration, index uint64) {
+		b.seq++
+		b.sent = append(b.sent, sentBarrier{seq: b.seq, at: at})
+		c.now = at + time.Millisecond
+		c.barrierAnswered(b.seq, index)
+	}
+	for _, s := range []struct {
+		at             time.Duration
+		index, applied uint64
+		granted        bool
+	}{
+		{time.Second, 10, 9, false}, // the first one
+		{1300 * time.Millisecond, 20, 10, true},
+		{1600 * time.Millisecond, 30, 10, true},
+		{2700 * time.Millisecond, 40, 39, false}, // 1.1 s later
+		{3 * time.Second, 50, 39, false},
+		{3300 * time.Millisecond, 60, 40, true},
+	} {
+		answered(s.at, s.index)
+		want := time.Duration(0)
+		if s.granted {
+			want = s.at + leaseLength
+		}
+		if got := b.granted(s.applied); got != want {
+			t.Errorf("barrier of %v up to entry %d, applied %d: lease until %v, want %v", s.at, s.index, s.applied, got, want)
+		}
+	}
+}
