@@ -98,11 +98,10 @@ func (m *Machine) applyRecord() error {
 // is to be told.
 func (m *Machine) inSequence() bool {
 	n := m.nodes[m.record.Node]
-	former := n != nil && n.epoch != m.record.Epoch
-	if n == nil || n.epoch == 0 || former && !mutant.On(mutant.AnyEpoch) {
+	if n == nil || n.epoch == 0 || n.epoch != m.record.Epoch && !mutant.On(mutant.AnyEpoch) {
 		return false
 	}
-	if mutant.On(mutant.LastNumber) || former {
+	if mutant.On(mutant.LastNumber) {
 		n.last = max(n.last, m.record.Number-1)
 	}
 	switch {
