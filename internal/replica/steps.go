@@ -44,6 +44,7 @@ type steps struct {
 	applies *inbox[applyJob]
 
 	core     *core // of the raft step
+	disk     *storage
 	appender appender
 	applier  *applier
 	requests *requests
@@ -109,8 +110,8 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 			c.others = append(c.others, v)
 		}
 	}
-	disk := &storage{log: s.log, start: s.start, voters: stamp.Voters, snapshotWanted: s.snapshotWanted}
-	if err := c.init(disk, stream); err != nil {
+	s.disk = &storage{log: s.log, start: s.start, voters: stamp.Voters, snapshotWanted: s.snapshotWanted}
+	if err := c.init(s.disk, stream); err != nil {
 		return err
 	}
 	s.core = c
@@ -138,6 +139,18 @@ func (s *steps) snapshotWanted() {
 // raft is the raft step, with all that is queued. wake is the moment by which it wants to be
 // called again.
 func (s *steps) raft(now time.Duration, civil int64) (wake time.Duration) {
+	if s.lost.Load() != nil {
+		return now + time.Hour // the append step ends the node
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			if s.disk.failed == nil {
+				panic(p)
+			}
+			s.lose(s.disk.failed)
+			wake = now + time.Hour
+		}
+	}()
 	s.takenEvents = s.events.take(s.takenEvents)
 	wake = s.core.step(now, civil, s.takenEvents)
 	s.route(&s.core.out)
@@ -145,12 +158,16 @@ func (s *steps) raft(now time.Duration, civil int64) (wake time.Duration) {
 	return wake
 }
 
+// lose has the append step end the node.
+func (s *steps) lose(err error) {
+	s.lost.Store(&err)
+	s.appends.kick()
+}
+
 // route hands on what a raft step wants done.
 func (s *steps) route(out *output) {
 	if out.lost != nil {
-		lost := out.lost
-		s.lost.Store(&lost)
-		s.appends.kick() // the append step ends the node
+		s.lose(out.lost)
 	}
 	if len(out.appends) > 0 || out.cut > 0 {
 		for _, m := range out.appends {

@@ -50,6 +50,7 @@ type storage struct {
 	voters []uint64
 	// snapshotWanted is told when raft can't help a peer from the log alone.
 	snapshotWanted func()
+	failed         error // of a read that raft can't do without; it panics then
 }
 
 // InitialState implements raft.Storage.
@@ -66,7 +67,7 @@ func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*pb.Entry, error) {
 	entries, err := s.log.Entries(nil, lo, hi, maxBytes)
 	if err != nil {
-		return nil, raftError(err)
+		return nil, s.raftError(err)
 	}
 	out := make([]*pb.Entry, len(entries))
 	for i := range entries {
@@ -80,7 +81,7 @@ func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*pb.Entry, error) {
 func (s *storage) Term(i uint64) (uint64, error) {
 	term, err := s.log.Term(i)
 	if err != nil {
-		return 0, raftError(err)
+		return 0, s.raftError(err)
 	}
 	return term, nil
 }
@@ -98,12 +99,15 @@ func (s *storage) Snapshot() (*pb.Snapshot, error) {
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
 
-func raftError(err error) error {
+// raftError is an error as raft knows it. It knows those of a log that is cut or short; over any other it panics, and steps.raft
+// takes that for what it is.
+func (s *storage) raftError(err error) error {
 	switch {
 	case errors.Is(err, store.ErrCut):
 		return raft.ErrCompacted
 	case errors.Is(err, store.ErrUnavailable):
 		return raft.ErrUnavailable
 	}
-	return fmt.Errorf("reading the log: %w", err)
+	s.failed = fmt.Errorf("reading the log: %w", err)
+	return s.failed
 }
