@@ -249,12 +249,6 @@ type core struct {
 
 // newCore starts a Go client.
 func (w *world) newCore(name string) (*agent, *core) {
-	a := &agent{w: w, name: name}
-	k := &core{a: a, available: map[*client.Receiver]func(){}}
-	a.m = k
-	var nonce [16]byte
-	binary.BigEndian.PutUint64(nonce[:], w.rng.Uint64())
-	w.agents = append(w.agents, a)
 	addrs := []string{}
 	at := w.rng.IntN(len(w.nodes))
 	if w.home > 0 {
@@ -263,6 +257,17 @@ func (w *world) newCore(name string) (*agent, *core) {
 	for i := range w.nodes {
 		addrs = append(addrs, address((at+i)%len(w.nodes)+1))
 	}
+	return w.newCoreAt(name, addrs)
+}
+
+// newCoreAt starts a Go client that knows those nodes.
+func (w *world) newCoreAt(name string, addrs []string) (*agent, *core) {
+	a := &agent{w: w, name: name}
+	k := &core{a: a, available: map[*client.Receiver]func(){}}
+	a.m = k
+	var nonce [16]byte
+	binary.BigEndian.PutUint64(nonce[:], w.rng.Uint64())
+	w.agents = append(w.agents, a)
 	k.c = client.New(client.Config{Addrs: addrs, ContainerID: name, Nonce: nonce, Seed: w.rng.Uint64(), Version: "sim"}, a.clock())
 	w.after(0, a.pump)
 	return a, k

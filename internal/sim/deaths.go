@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/oncemq/oncemq/internal/command"
+)
 
 // lastWord lets a node die right behind something that it wrote to a client: the answer arrives, and has to be true without the
 // node (C14).
@@ -65,8 +69,23 @@ func (n *node) backAtOnce() {
 	})
 }
 
-// standStill stops a node's process for as long as it takes the others to give its epoch up: what it had not written by then
-// goes to others, and it must not write it any more [3.8].
-func (w *world) standStill(n *node, steps int) {
-	w.pauseNode(n, 1700*time.Millisecond+time.Duration(steps)*50*time.Millisecond)
+// standStill stops the first node that has a hand-out in its hands, for as long as it takes the others to give its epoch up:
+// the message goes to somebody else, and the node must not write it any more [3.8].
+func (w *world) standStill(steps int) {
+	w.stands = 1700*time.Millisecond + time.Duration(steps)*50*time.Millisecond
+}
+
+// stood begins that, if one of the effects is a hand-out.
+func (n *node) stood(effects []command.Effect) {
+	if n.w.stands == 0 || n.paused || n.w.calm {
+		return
+	}
+	for i := range effects {
+		if effects[i].Kind == command.EffectDeliver {
+			n.w.count("stood still with a hand-out")
+			n.w.pauseNode(n, n.w.stands)
+			n.w.stands = 0
+			return
+		}
+	}
 }

@@ -72,6 +72,7 @@ func (w *world) finish() {
 		}
 	}
 	w.rest()
+	w.probe()
 	for _, j := range w.jobs {
 		if g, ok := j.(interface{ leave() }); ok {
 			g.leave()

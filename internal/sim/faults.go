@@ -45,7 +45,7 @@ func (w *world) drawFault() func() {
 	if w.knobs.real && w.rng.IntN(2) == 0 {
 		return func() { w.diskFault(target(), lasts, steps) }
 	}
-	switch w.rng.IntN(26) {
+	switch w.rng.IntN(27) {
 	case 0, 1, 2, 3:
 		return func() {
 			if t := target(); t.up {
@@ -76,8 +76,8 @@ func (w *world) drawFault() func() {
 		return func() { w.lastWord(target(), steps) }
 	case 22:
 		return func() { w.flap(n, steps) }
-	case 23:
-		return func() { w.standStill(n, steps) }
+	case 23, 26:
+		return func() { w.standStill(steps) }
 	case 14:
 		return func() { w.force(target(), steps) }
 	default:

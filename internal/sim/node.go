@@ -389,6 +389,7 @@ func (n *node) Deliver(local uint64, effects []command.Effect) {
 	if n.w.handed != nil {
 		n.w.handed(n, effects)
 	}
+	n.stood(effects)
 	if f := n.onEffect; f != nil && effects[0].Kind != command.EffectDeliver {
 		n.onEffect = nil
 		n.after(0, f)

@@ -153,7 +153,7 @@ func (p *plain) next() {
 	case p.t == nil && p.left == 0:
 		p.leave()
 		return
-	case p.w.chance(3):
+	case p.w.chance(8):
 		p.stop()
 	case p.t == nil && p.w.chance(20):
 		p.sent = p.w.newMessage(p.out)

@@ -29,12 +29,16 @@ type goClient struct {
 // newGoClient starts one; ready is called when its session is open.
 func (w *world) newGoClient(name string, rollback bool, ready func()) *goClient {
 	a, k := w.newCore(name)
+	return w.openSession(a, k, rollback, ready)
+}
+
+func (w *world) openSession(a *agent, k *core, rollback bool, ready func()) *goClient {
 	g := &goClient{a: a, k: k, w: w, pace: w.pace()}
 	k.gone = func(error) { g.gone = true }
 	g.s = k.c.OpenSession(rollback)
 	k.then(&g.s.Opening, func() {
 		if err := g.s.Opening.Err(); err != nil {
-			w.say("%s has no session: %v", name, err)
+			w.say("%s has no session: %v", a.name, err)
 			g.gone = true
 			return
 		}

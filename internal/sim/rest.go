@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // restBound is for how long the state may hold what no living client has, once all are healed and have ended what they had
 // begun: the grace period of those that died.
@@ -45,5 +48,30 @@ func (w *world) rest() {
 	})
 	if stuck != "" && w.fatal == "" {
 		w.fail("K10", "%v after everything was healed %d messages of %s are handed out, and living clients have %d", restBound, out, stuck, held)
+	}
+}
+
+// probeBound is for how long a node may not serve a new client, once all are healed.
+const probeBound = 20 * time.Second
+
+// probe opens a session at every node that lives (K10): each serves, and not only the cluster as a whole.
+func (w *world) probe() {
+	if w.fatal != "" || len(w.jobs) == 0 {
+		return
+	}
+	var all []*goClient
+	open := 0
+	for _, n := range w.nodes {
+		if n.up {
+			a, k := w.newCoreAt(fmt.Sprintf("probe%d", n.id), []string{address(n.id)})
+			all = append(all, w.openSession(a, k, false, func() { open++ }))
+		}
+	}
+	w.runUntil(w.now+probeBound, func() bool { return open == len(all) })
+	for _, g := range all {
+		if !g.s.Opening.Done() || g.s.Opening.Err() != nil {
+			w.fail("K10", "%s gets no session from its node, %v after everything was healed", g.a.name, probeBound)
+		}
+		g.leave()
 	}
 }

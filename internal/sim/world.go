@@ -64,8 +64,9 @@ type world struct {
 	agents  []*agent
 	jobs    []job
 	asker   *asker
-	calm    bool // no further fault
-	winding bool // clients begin nothing new
+	calm    bool          // no further fault
+	stands  time.Duration // how long the next node with a hand-out stands still; 0: it does not
+	winding bool          // clients begin nothing new
 	ops     int
 	faults  int
 
@@ -237,7 +238,7 @@ type knobs struct {
 	flush                  int  // bytes of state changes that stay in memory
 	real                   bool // disks are package store's own, instead of the twins
 	admins, churn          bool // queues are administered: by themselves, and under clients
-	polls, numbers         bool // there are such clients
+	polls, twins, numbers  bool // there are such clients
 	hostile                bool
 }
 
@@ -272,7 +273,7 @@ func (w *world) turnKnobs() knobs {
 		k.wild, k.drop, k.duplicate, k.reorder, k.corrupt = true, w.rng.IntN(4), w.rng.IntN(6), w.rng.IntN(6), w.rng.IntN(4)
 	})
 	k.admins, k.churn = w.chance(30), w.chance(15)
-	k.polls, k.numbers, k.hostile = w.chance(30), w.chance(40), w.chance(20)
+	k.polls, k.twins, k.numbers, k.hostile = w.chance(30), w.chance(45), w.chance(40), w.chance(20)
 	if k.real = w.cfg.Seed%10 == 7; k.real {
 		w.count("real disk")
 		k.faults += 2

@@ -98,10 +98,11 @@ func (m *Machine) applyRecord() error {
 // is to be told.
 func (m *Machine) inSequence() bool {
 	n := m.nodes[m.record.Node]
-	if n == nil || n.epoch == 0 || n.epoch != m.record.Epoch && !mutant.On(mutant.AnyEpoch) {
+	former := n != nil && n.epoch != m.record.Epoch
+	if n == nil || n.epoch == 0 || former && !mutant.On(mutant.AnyEpoch) {
 		return false
 	}
-	if mutant.On(mutant.LastNumber) {
+	if mutant.On(mutant.LastNumber) || former {
 		n.last = max(n.last, m.record.Number-1)
 	}
 	switch {

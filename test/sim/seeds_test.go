@@ -157,4 +157,6 @@ var mustHappen = []string{
 	"digests compared at rest", "K7 history", "queue: create", "queue: delete", "queue: purge", "queue: read", "queue: send", "queue: no answer",
 	"link of a deleted queue", "deleted queue added up", "send to a deleted queue", "message deleted or purged", "outcome decided by an asker", "peek",
 	"peek at an open transaction",
+	"died behind an answer", "flapping node", "stood still with a hand-out", "consumer stopped", "poll", "delivery lost",
+	"noise from a client", "frames of a client spoiled",
 }

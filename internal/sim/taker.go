@@ -8,11 +8,13 @@ import (
 	"github.com/oncemq/oncemq/internal/engine"
 )
 
-// poller is a plain client that receives by drains alone, as JMS's receiveNoWait does, from a queue that it has to itself. When
-// a drain is over, what was stored before it began has come, through whichever node it was sent (C16, [4.6]).
-type poller struct {
+// taker is a plain client that receives outside of transactions. One that drains, as JMS's receiveNoWait does, has its queue to
+// itself: when a drain is over, what was stored before it began has come, through whichever node it was sent (C16, [4.6]).
+// Others leave their credit open, and hold each message for a while.
+type taker struct {
 	*foreign
 	queue   string
+	hold    time.Duration // 0: it drains
 	rcv     *engine.Link
 	polling bool
 	due     []*message // stored before the drain began, and not seen by then
@@ -21,22 +23,22 @@ type poller struct {
 	leaving bool
 }
 
-// pollCredit is how many messages one drain asks for.
-const pollCredit = 10
+// takerCredit is how many messages one drain asks for.
+const takerCredit = 10
 
-func (w *world) newPoller(name, queue string) *poller {
-	p := &poller{foreign: w.newForeign(name), queue: queue}
+func (w *world) newTaker(name, queue string, hold time.Duration) *taker {
+	p := &taker{foreign: w.newForeign(name), queue: queue, hold: hold}
 	p.open, p.event, p.reset, p.ended = p.sole, p.moved, p.forget, p.gone
 	p.forget()
 	return p
 }
 
-func (p *poller) forget() {
+func (p *taker) forget() {
 	p.rcv, p.polling, p.due = nil, false, nil
 	p.answers = map[*engine.Delivery]*holding{}
 }
 
-func (p *poller) moved(ev *engine.Event) {
+func (p *taker) moved(ev *engine.Event) {
 	switch ev.Kind {
 	case engine.SessionBegun:
 		var err error
@@ -44,6 +46,10 @@ func (p *poller) moved(ev *engine.Event) {
 			p.reconnect(time.Second)
 		}
 	case engine.LinkAttached:
+		if p.hold > 0 {
+			_ = p.rcv.SetCredit(2*takerCredit, false)
+			return
+		}
 		p.think()
 	case engine.Received:
 		p.received(ev.Delivery)
@@ -57,10 +63,10 @@ func (p *poller) moved(ev *engine.Event) {
 	}
 }
 
-func (p *poller) think() { p.soon(10*p.w.knobs.think, p.poll) }
+func (p *taker) think() { p.soon(10*p.w.knobs.think, p.poll) }
 
 // poll begins a drain.
-func (p *poller) poll() {
+func (p *taker) poll() {
 	if p.polling || p.w.winding || p.leaving {
 		return
 	}
@@ -72,17 +78,17 @@ func (p *poller) poll() {
 	}
 	p.w.ops++
 	p.w.count("poll")
-	_ = p.rcv.SetCredit(pollCredit, true)
+	_ = p.rcv.SetCredit(takerCredit, true)
 }
 
 // drained is the end of a poll: with credit left the queue was empty.
-func (p *poller) drained() {
+func (p *taker) drained() {
 	if !p.polling {
 		return
 	}
 	p.polling = false
 	for _, m := range p.due {
-		if m.seen == 0 && p.got < pollCredit {
+		if m.seen == 0 && p.got < takerCredit {
 			p.w.fail("K7", "%s drained %s of %d messages, and %s, which was stored before, did not come", p.a.name, p.queue, p.got, m.about())
 			break
 		}
@@ -90,20 +96,31 @@ func (p *poller) drained() {
 	p.think()
 }
 
-func (p *poller) received(d *engine.Delivery) {
+func (p *taker) received(d *engine.Delivery) {
 	m := p.w.delivered(p.a.name, p.queue, bytes.Clone(d.Payload))
 	if m == nil {
 		return
 	}
 	p.w.handedOut(p.a, m, p.queue, attemptOf(d.Tag()))
+	if p.hold > 0 {
+		p.soon(p.hold, func() { p.accept(d, m) })
+		return
+	}
+	p.accept(d, m)
+	p.got++
+}
+
+func (p *taker) accept(d *engine.Delivery, m *message) {
 	h := &holding{m: m}
 	m.settles = append(m.settles, h)
 	p.answers[d] = h
 	d.Dispose(&amqp.Accepted{}, false)
-	p.got++
+	if p.hold > 0 && p.rcv.Credit() < takerCredit {
+		_ = p.rcv.SetCredit(2*takerCredit, false)
+	}
 }
 
-func (p *poller) disposed(d *engine.Delivery, state amqp.DeliveryState) {
+func (p *taker) disposed(d *engine.Delivery, state amqp.DeliveryState) {
 	h := p.answers[d]
 	if h == nil {
 		return
@@ -119,16 +136,16 @@ func (p *poller) disposed(d *engine.Delivery, state amqp.DeliveryState) {
 }
 
 // leave closes the connection, for good.
-func (p *poller) leave() {
+func (p *taker) leave() {
 	p.leaving = true
 	p.close()
 	p.a.pump()
 }
 
-func (p *poller) gone() bool { return p.a.dead || p.leaving && p.conn == nil }
+func (p *taker) gone() bool { return p.a.dead || p.leaving && p.conn == nil }
 
-func (p *poller) over() bool {
+func (p *taker) over() bool {
 	return p.gone() || p.w.winding && !p.polling && len(p.answers) == 0 && p.rcv != nil && p.rcv.Attached()
 }
 
-func (p *poller) about() string { return p.a.name + " polls" }
+func (p *taker) about() string { return p.a.name + " takes" }
