@@ -230,3 +230,35 @@ func TestLogWithChangedBit(t *testing.T) {
 		t.Errorf("only %d of 100 logs were refused", refused)
 	}
 }
+
+// A crash that cuts the file within the last batch's padding leaves the batch whole: what is prepared ahead goes behind it.
+func TestPrepareBehindCutPadding(t *testing.T) {
+	d := NewCrashDisk()
+	for life := range 2 {
+		dir, l, err := openDirLog(d, smallLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if life == 0 {
+			for i := range uint64(8) { // into the second segment, which has no zeros ahead
+				mustAppend(t, l, Append{State: HardState{Term: 1}, Entries: run(i+1, i+1, 1, 100)})
+			}
+			last := d.names[l.path(l.lastSeq)]
+			last.data = last.data[:len(last.data)-sectorBytes]
+			last.synced = last.synced[:len(last.data)]
+		} else if _, err := l.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		dir.Close()
+	}
+	dir, l, err := openDirLog(d, smallLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	defer l.Close()
+	if l.LastIndex() != 8 {
+		t.Errorf("after zeros were written ahead the log ends with %d of 8", l.LastIndex())
+	}
+}

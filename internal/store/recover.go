@@ -177,6 +177,7 @@ func (r *recovery) batches(seg *segment, h *segmentHeader) error {
 		offset += roundUp(batchHeaderBytes + int64(b.length))
 		r.tip = position{seg.seq, uint32(offset)}
 		seg.end = offset
+		seg.zeroed = max(seg.zeroed, offset) // a crash may have cut the file within the padding: zeros go behind it
 	}
 	if offset == blockBytes {
 		r.stopped = true // only the header is there: not begun
