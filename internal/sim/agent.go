@@ -148,6 +148,7 @@ func (a *agent) open(n *node, serial uint32) {
 	s.up.ended = func(bool) {}
 	if n.paused { // its kernel takes the connection, and what is sent
 		var early [][]byte
+		n.backlog = append(n.backlog, s)
 		s.up.got = func(b []byte) { early = append(early, b) }
 		n.queue = append(n.queue, func() {
 			if !n.accept(s) {

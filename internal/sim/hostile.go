@@ -111,7 +111,10 @@ func (h *hostile) leave() { h.quit = true }
 
 func (h *hostile) gone() bool { return h.a.dead || h.quit && h.conn == nil }
 
-// over: it hangs up by itself, but for a connection that carries noise: that is for its node to end.
-func (h *hostile) over() bool { return h.gone() || h.w.winding && h.conn == nil }
+// over: it hangs up by itself, but for a connection that carries noise: that is for its node to end, where it hears of it.
+func (h *hostile) over() bool {
+	s := h.a.sock
+	return h.gone() || h.w.winding && (h.conn == nil || s != nil && (s.up.lost || s.down.lost))
+}
 
 func (h *hostile) about() string { return h.a.name + " (hostile) has a connection" }

@@ -38,6 +38,7 @@ type node struct {
 
 	conns     map[uint64]*conn
 	order     []*conn
+	backlog   []*socket // taken by its kernel while the process stood still
 	lastLocal uint64
 
 	raftPlanned, appendPlanned, applyPlanned bool
@@ -325,6 +326,15 @@ func (n *node) crash(power bool) {
 	n.wake.stop()
 	conns := n.order
 	n.order, n.conns = nil, map[uint64]*conn{}
+	for _, s := range n.backlog {
+		s.up.vanish()
+		if power {
+			s.down.vanish()
+		} else {
+			s.down.end(true)
+		}
+	}
+	n.backlog = nil
 	for _, c := range conns {
 		c.over = true
 		c.timer.stop()
@@ -376,7 +386,7 @@ func (n *node) resume() {
 		return
 	}
 	n.w.say("n%d goes on", n.id)
-	n.paused = false
+	n.paused, n.backlog = false, nil
 	queue, life := n.queue, n.life
 	n.queue = nil
 	for _, f := range queue {
