@@ -151,6 +151,7 @@ func (a *agent) open(n *node, serial uint32) {
 		n.backlog = append(n.backlog, s)
 		s.up.got = func(b []byte) { early = append(early, b) }
 		n.queue = append(n.queue, func() {
+			n.backlog = n.backlog[1:] // in the order in which they came
 			if !n.accept(s) {
 				s.down.end(true)
 				return

@@ -386,7 +386,7 @@ func (n *node) resume() {
 		return
 	}
 	n.w.say("n%d goes on", n.id)
-	n.paused, n.backlog = false, nil
+	n.paused = false
 	queue, life := n.queue, n.life
 	n.queue = nil
 	for _, f := range queue {
