@@ -90,8 +90,12 @@ func (c *Conn) onNumber(a *answer, e *command.Effect) {
 	default:
 		err = decided(e)
 	}
-	// What came behind the declare meanwhile is moot: it happened already, or never will.
-	c.release(t)
+	// What came behind the declare meanwhile is moot: it happened already, or never will. What the receiver has let go of goes
+	// back; where the transaction has consumed it, its link doesn't hold it any more, and nothing changes.
+	for _, o := range t.outs {
+		c.giveBack(o.k, o, t.settles[o.place].Settled)
+	}
+	c.closeOut(t, false)
 	delete(c.txs, t.id)
 	c.reject(t.coordinator, a.delivery, err)
 	if d := t.discharge; d != nil {

@@ -246,6 +246,34 @@ func TestDischargeWhileAsking(t *testing.T) {
 	r.wantDepth("q", "1/0")
 }
 
+// A number that somebody else has decided while it is asked about: what its client settles in one breath with the declare, and
+// so has let go of, goes back to its place.
+func TestSettledWhileAsking(t *testing.T) {
+	r := newRig(t)
+	r.fill("q", "1", "2")
+	c := r.ours()
+	k := c.p.coordinator(c.s, tagged)
+	two := wantState[*amqp.Declared](t, k.number(2, 0), true).TxnID
+	wantState[*amqp.Accepted](t, k.dischargeWith(two, false, 0), true)
+	c.p.receiver(c.s, "q", 2, second)
+	m := c.p.want("1 2")
+	id := txID(t, c.id, 1)
+	if o := r.asker("asker").outcome(id, true); o != "rolled-back" {
+		t.Fatalf("outcome %q", o)
+	}
+	r.log.held = true
+	d := k.number(1, 0)
+	m[0].d.Dispose(inTx(id, &amqp.Accepted{}), true)
+	m[1].d.Dispose(inTx(id, &amqp.Accepted{}), false) // it keeps this one, and settles it when it has heard
+	r.pump()
+	r.log.held = false
+	r.pump()
+	wantRejected(t, d, amqp.ErrCondTransactionDecided)
+	r.wantDepth("q", "2/1")
+	m[1].d.Dispose(&amqp.Accepted{}, true)
+	r.wantDepth("q", "1/0")
+}
+
 // C6: on a link with oncemq:tx-1 the transaction outlives its control link; the session's end decides it.
 func TestTaggedOutlivesControlLink(t *testing.T) {
 	r := newRig(t)
