@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime/debug"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -90,12 +91,19 @@ type world struct {
 	fatal      string
 }
 
-// Run is one world from its beginning to its verdict.
-func Run(cfg Config) *Result {
+// Run is one world from its beginning to its verdict. A panic, of the product or of the world, is a violation.
+func Run(cfg Config) (r *Result) {
 	if cfg.MaxSteps == 0 {
 		cfg.MaxSteps = 300_000
 	}
 	w := newWorld(cfg)
+	defer func() {
+		if p := recover(); p != nil {
+			w.fail("K14", "panic: %v", p)
+			w.violations[len(w.violations)-1] += "\n" + string(debug.Stack()) // addresses differ: not in the transcript
+			r = w.result()
+		}
+	}()
 	w.knobs = w.turnKnobs()
 	w.say("seed %d, liveness %v, knobs %+v", cfg.Seed, cfg.Liveness, w.knobs)
 	w.found()
@@ -124,6 +132,11 @@ func (w *world) verdict() *Result {
 	w.close()
 	w.judge()
 	w.say("end: %d operations, %d faults, %d violations", w.ops, w.faults, len(w.violations))
+	return w.result()
+}
+
+// result is what there is to be said of the world up to now.
+func (w *world) result() *Result {
 	return &Result{
 		Violations: w.violations, Sum: w.trace.sum, Coverage: w.coverage, Planned: w.knobs.faults, Faults: w.faults,
 		Clients: len(w.jobs), Ops: w.ops, Steps: w.steps, Time: w.now,

@@ -88,7 +88,7 @@ func TestSeeds(t *testing.T) {
 	if count == 0 {
 		count = 40
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are small and many
+	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // worlds are small and many
 	began := time.Now()
 	all := &tally{coverage: map[string]int{}}
 	next := make(chan uint64)
