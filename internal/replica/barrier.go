@@ -87,7 +87,7 @@ func (b *barriers) wake() time.Duration {
 func (c *core) barrierTimer() {
 	b := &c.barriers
 	b.expire(c)
-	if !b.due(c.now) {
+	if !b.due(c.now) || c.unsettled() {
 		return
 	}
 	b.seq++
@@ -100,6 +100,13 @@ func (c *core) barrierTimer() {
 		return
 	}
 	c.node.ReadIndex(ctx[:])
+}
+
+// unsettled says that this node leads alone, and its commit index may be older than what it has answered: a start knows it from
+// the last write of the log, which is behind. Raft waits for an entry of the leader's own term before it answers a
+// barrier, but not where the leader is alone.
+func (c *core) unsettled() bool {
+	return c.leads() && len(c.others) == 0 && (c.own == 0 || c.commit < c.own)
 }
 
 // expire answers waiters that have waited too long with false.

@@ -46,6 +46,7 @@ type core struct {
 	lead     uint64
 	term     uint64
 	commit   uint64
+	own      uint64   // the first entry of this leader's own term, 0 where it isn't appended yet
 	progress progress // what this replica has applied
 
 	clock      logClock

@@ -68,6 +68,9 @@ func (c *core) entries(entries []*pb.Entry) {
 		return
 	}
 	for _, e := range entries {
+		if c.own == 0 && c.leads() && e.GetTerm() == c.term {
+			c.own = e.GetIndex()
+		}
 		if len(e.Data) == 0 {
 			continue
 		}
@@ -133,6 +136,7 @@ func (c *core) elected() {
 	c.packer.reset()
 	c.clock.elected(c.now)
 	c.tickIndex = 0
+	c.own = 0
 	c.transferUntil = 0
 	c.epochs.elected(c.now)
 	c.disk = stalled{since: c.now}
