@@ -191,6 +191,9 @@ func (c *core) note(e *event) {
 	case peer.NoteClock:
 		c.clock.sample(e.from, n.Clock, c.now)
 	case peer.NoteCut:
+		if c.out.lost = c.acknowledged(n.Index, e.from); c.out.lost != nil {
+			return
+		}
 		c.cutIndex = max(c.cutIndex, n.Index)
 		c.out.cut = c.cutIndex
 	case peer.NoteDigest:

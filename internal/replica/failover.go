@@ -183,16 +183,24 @@ func (c *core) checkDisk() {
 }
 
 // tellCut computes what every node has on disk, and tells everyone: the log is cut only
-// below that [6.2], for there are no snapshots yet.
+// below that [6.2], for there are no snapshots yet. Who was not heard of since is told
+// again: it may have forgotten what it had acknowledged, and finds out by this alone.
 func (c *core) tellCut() {
 	everyone := c.commit
-	c.node.WithProgress(func(_ uint64, _ raft.ProgressType, pr tracker.Progress) { everyone = min(everyone, pr.Match) })
-	if everyone <= c.cutIndex {
-		return
+	var behind []uint64
+	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		everyone = min(everyone, pr.Match)
+		if id != c.self && pr.Match < c.cutIndex {
+			behind = append(behind, id)
+		}
+	})
+	tell := behind
+	if everyone > c.cutIndex {
+		c.cutIndex, c.out.cut = everyone, everyone
+		tell = c.others
 	}
-	c.cutIndex, c.out.cut = everyone, everyone
-	for _, other := range c.others {
-		c.out.notes = append(c.out.notes, outNote{other, peer.Note{Kind: peer.NoteCut, Index: everyone}})
+	for _, other := range tell {
+		c.out.notes = append(c.out.notes, outNote{other, peer.Note{Kind: peer.NoteCut, Index: c.cutIndex}})
 	}
 }
 

@@ -18,10 +18,17 @@ func (c *core) forgotten(m *pb.Message) error {
 	if m.GetType() != pb.MsgHeartbeat || m.GetTerm() < c.term {
 		return nil
 	}
+	return c.acknowledged(m.GetCommit(), m.GetFrom())
+}
+
+// acknowledged is an error where the log doesn't have entry index, which another node says that this one has acknowledged: a
+// heartbeat of its leader, or a note of what every node has. The note reaches a node that a new leader can't help, as it has
+// heard nothing of it and has cut what it lacks.
+func (c *core) acknowledged(index, by uint64) error {
 	last := c.stored()
-	if m.GetCommit() <= last {
+	if index <= last {
 		return nil
 	}
-	return fmt.Errorf("%w: this node has acknowledged entry %d to node %d, and its log ends with %d: the disk lost what it had synced, or an older copy was put back; "+
-		"put the newest directory of this node back, since this version can't fill it from its peers", store.ErrCorrupt, m.GetCommit(), m.GetFrom(), last)
+	return fmt.Errorf("%w: this node has acknowledged entry %d, as node %d knows, and its log ends with %d: the disk lost what it had synced, or an older copy was put back; "+
+		"put the newest directory of this node back, since this version can't fill it from its peers", store.ErrCorrupt, index, by, last)
 }

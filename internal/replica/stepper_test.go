@@ -37,6 +37,8 @@ type steppedNode struct {
 	wake  time.Duration
 	got   []string // effects
 	epoch command.Epoch
+	ends  bool  // its append step may fail
+	ended error // it has
 }
 
 // wired is a frame on its way.
@@ -144,13 +146,20 @@ func (n *steppedNode) EpochEnded(reason string)   { n.epoch = 0; n.w.say("n%d: %
 
 // steps does what is due on a node now, in an order that the seed decides.
 func (n *steppedNode) steps() {
+	if n.ended != nil {
+		return
+	}
 	for _, step := range n.w.rng.Perm(3) {
 		p := n.Pending()
 		switch {
 		case step == 0 && (p.Raft || n.w.now >= n.wake):
 			n.wake = n.born + n.Raft(n.w.now-n.born, n.w.now.Milliseconds())
 		case step == 1 && p.Append && n.w.rng.IntN(3) > 0: // disks take their time
-			n.must(n.Append())
+			if err := n.Append(); !n.ends {
+				n.must(err)
+			} else if n.ended = err; err != nil {
+				return
+			}
 		case step == 2 && p.Apply && n.w.rng.IntN(2) > 0:
 			n.must(n.Apply())
 		}
