@@ -38,6 +38,7 @@ type Conn struct {
 	log  Log
 	opts ConnOptions
 	eng  *engine.Conn
+	life uint64    // the node's, as it was made
 	now  time.Time // of the present call
 
 	phase phase
@@ -88,7 +89,7 @@ type Conn struct {
 // NewConn begins with the AMQP protocol header; SASL is over.
 func (n *Node) NewConn(opts ConnOptions, now time.Time) *Conn {
 	return &Conn{
-		node: n, log: n.log, opts: opts, now: now,
+		node: n, log: n.log, life: n.life.Load(), opts: opts, now: now,
 		eng: engine.New(engine.Config{
 			Server: true, IdleTimeout: n.cfg.IdleTimeout, MaxMessageSize: maxMessageSize, MaxUnsettled: maxUnsettled,
 		}),

@@ -61,7 +61,7 @@ func (c *Conn) ready1(k *consumer) {
 func (c *Conn) TakeOutput(spare []byte, now time.Time) []byte {
 	c.now = now
 	if len(c.ready) > 0 || len(c.busy) > 0 {
-		if c.log.LeaseUntil().After(now) {
+		if c.log.LeaseUntil().After(now) && c.node.life.Load() == c.life { // in this order: see Node.EpochEnded
 			c.pump()
 		} else {
 			for _, k := range c.busy {

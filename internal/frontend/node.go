@@ -36,7 +36,8 @@ type Config struct {
 type Node struct {
 	cfg     Config
 	log     Log
-	epoch   atomic.Uint64
+	epoch   atomic.Uint64 // the newest
+	life    atomic.Uint64 // the same until it ends, then 0
 	counter atomic.Uint64 // of untagged transactions
 	// buffers are for records while they are gathered, at most maxBuffers.
 	buffers chan []byte
@@ -89,7 +90,14 @@ func New(cfg Config, log Log) *Node {
 
 // EpochBegun tells the node's epoch, from which the ids of untagged transactions are made. Connections are made
 // afterwards.
-func (n *Node) EpochBegun(epoch command.Epoch) { n.epoch.Store(uint64(epoch)) }
+func (n *Node) EpochBegun(epoch command.Epoch) {
+	n.epoch.Store(uint64(epoch))
+	n.life.Store(uint64(epoch))
+}
+
+// EpochEnded tells that the epoch is over, before the log may grant a lease for what was applied with its end. From now on
+// no connection writes a hand-out, also while Conn.EndEpoch still waits in its mailbox: others have what it had [3.8].
+func (n *Node) EpochEnded() { n.life.Store(0) }
 
 // EndOrphan ends a connection that was opened in the log after its socket was given up: nobody else would. Other effects are
 // ignored.

@@ -366,6 +366,21 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// [3.8]: with the end of the node's epoch no connection writes a hand-out any more, even if it hasn't been told yet and the
+// node has a lease again: it may have stood still, and others have what it had.
+func TestLeaseOfAnEndedEpoch(t *testing.T) {
+	r := newRig(t)
+	c, s := r.fill("q", "1")
+	r.log.lease = 0
+	c.receiver(s, "q", 5)
+	c.want("")
+	r.node.EpochEnded()
+	r.log.lease = time.Hour
+	r.wait(time.Second)
+	c.want("")
+	r.wantDepth("q", "1/1")
+}
+
 // [3.4]: a socket that takes nothing for 2 s loses its allowance to others.
 func TestStuckWrite(t *testing.T) {
 	r := newRig(t)

@@ -309,6 +309,9 @@ func (s *Server) EpochEnded(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch = 0
+	if s.node != nil {
+		s.node.EpochEnded()
+	}
 	for c := range s.all {
 		c.mail.endEpoch(reason)
 	}

@@ -429,6 +429,7 @@ func (n *node) EpochEnded(reason string) {
 	n.w.say("n%d lost its epoch: %s", n.id, reason)
 	n.w.count("epoch ended")
 	n.epoch = 0
+	n.fe.EpochEnded()
 	for _, c := range n.order {
 		c.mail.ended, c.mail.reason = true, reason
 		c.wake()

@@ -154,5 +154,5 @@ func (s *socket) dead() bool {
 	return (s.up.over || s.up.lost) && (s.down.over || s.down.lost)
 }
 
-// late says that what a client gets may have been written long ago.
-func (s *socket) late() bool { return s.down.jammed || s.down.delayed }
+// late says that what a client gets may have been written long ago: also where its node is gone and it doesn't know.
+func (s *socket) late() bool { return s.down.jammed || s.down.delayed || s.down.lost }
