@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -37,14 +38,20 @@ type epochs struct {
 	ending bool // the apply goroutine was told to give the clients up
 
 	since map[uint64]time.Duration // when a node was heard or answered last
-	downs map[uint64]time.Duration // when its NodeDown was proposed last
+	downs map[uint64]nodeDown      // its NodeDown that was proposed last
 	// refused[n] is which nodes, this one included, had a dial of n refused, and when.
 	refused map[uint64]map[uint64]time.Duration
 }
 
+// nodeDown is a NodeDown on its way.
+type nodeDown struct {
+	epoch command.Epoch
+	at    time.Duration
+}
+
 func newEpochs(others []uint64) epochs {
 	e := epochs{
-		since: map[uint64]time.Duration{}, downs: map[uint64]time.Duration{},
+		since: map[uint64]time.Duration{}, downs: map[uint64]nodeDown{},
 		refused: map[uint64]map[uint64]time.Duration{},
 	}
 	for _, n := range others {
@@ -75,6 +82,13 @@ func (e *epochs) refusedDial(node, who uint64, now time.Duration) {
 	e.refused[node][who] = now
 }
 
+// dooms reports that the end of that epoch has been proposed. Until it is applied the node gets no answer to a barrier: it would
+// be granted a lease from before an end that is already under way, and others would get what it goes on to write [3.8].
+func (e *epochs) dooms(node uint64, epochs []nodeEpoch) bool {
+	down, ok := e.downs[node]
+	return ok && slices.Contains(epochs, nodeEpoch{command.NodeID(node), down.epoch})
+}
+
 // gone reports that two nodes were refused by it: its process is gone. (In a cluster of
 // two there is no second witness; there are none of two.)
 func (e *epochs) gone(node uint64, now time.Duration) bool {
@@ -98,13 +112,14 @@ func (c *core) epochTimers() {
 		if node == c.self {
 			continue
 		}
-		if !c.epochs.gone(node, c.now) && c.now-c.epochs.since[node] < silence {
+		doomed := c.epochs.dooms(node, c.progress.epochs) // what was proposed may have been dropped
+		if !doomed && !c.epochs.gone(node, c.now) && c.now-c.epochs.since[node] < silence {
 			continue
 		}
-		if at, ok := c.epochs.downs[node]; ok && c.now-at < downEvery {
+		if doomed && c.now-c.epochs.downs[node].at < downEvery {
 			continue
 		}
-		c.epochs.downs[node] = c.now
+		c.epochs.downs[node] = nodeDown{ne.epoch, c.now}
 		c.logger.Warn("ending a node's epoch", "node", node, "epoch", uint64(ne.epoch),
 			"gone", c.epochs.gone(node, c.now), "silent for", c.now-c.epochs.since[node])
 		c.propose(&command.NodeDown{Node: ne.node, Epoch: ne.epoch})

@@ -89,6 +89,9 @@ func (c *core) entries(entries []*pb.Entry) {
 
 // send passes a raft message on, with what rides along.
 func (c *core) send(m *pb.Message) {
+	if m.GetType() == pb.MsgReadIndexResp && c.epochs.dooms(m.GetTo(), c.progress.epochs) {
+		return // it asks again
+	}
 	c.out.sends = append(c.out.sends, m)
 	switch m.GetType() {
 	case pb.MsgHeartbeatResp:

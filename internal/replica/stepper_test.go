@@ -37,6 +37,8 @@ type steppedNode struct {
 	wake  time.Duration
 	got   []string // effects
 	epoch command.Epoch
+	held  bool  // it stands still: what it is sent waits
+	hangs bool  // its disk does
 	ends  bool  // its append step may fail
 	ended error // it has
 }
@@ -146,7 +148,7 @@ func (n *steppedNode) EpochEnded(reason string)   { n.epoch = 0; n.w.say("n%d: %
 
 // steps does what is due on a node now, in an order that the seed decides.
 func (n *steppedNode) steps() {
-	if n.ended != nil {
+	if n.ended != nil || n.held {
 		return
 	}
 	for _, step := range n.w.rng.Perm(3) {
@@ -154,7 +156,7 @@ func (n *steppedNode) steps() {
 		switch {
 		case step == 0 && (p.Raft || n.w.now >= n.wake):
 			n.wake = n.born + n.Raft(n.w.now-n.born, n.w.now.Milliseconds())
-		case step == 1 && p.Append && n.w.rng.IntN(3) > 0: // disks take their time
+		case step == 1 && p.Append && !n.hangs && n.w.rng.IntN(3) > 0: // disks take their time
 			if err := n.Append(); !n.ends {
 				n.must(err)
 			} else if n.ended = err; err != nil {
@@ -185,7 +187,7 @@ func (w *stepped) until(what string, ok func() bool) {
 		due := w.wire
 		w.wire = nil
 		for _, f := range due {
-			if f.at > w.now {
+			if f.at > w.now || w.nodes[f.to-1].held {
 				w.wire = append(w.wire, f)
 			} else if err := w.nodes[f.to-1].Receive(f.from, f.frame); err != nil {
 				w.t.Fatal(err)
