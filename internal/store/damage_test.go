@@ -137,6 +137,40 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
+// TestOnlyBatchDamaged: where all older segments are cut, the only batch that is left was synced: else they would be there still.
+func TestOnlyBatchDamaged(t *testing.T) {
+	w := &written{mem: vfs.NewCrashableMem()}
+	d, l, err := openDirLog(w.mem, smallLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := uint64(0)
+	for l.lastSeq < 3 {
+		i++
+		if err := l.Append(Append{State: HardState{Term: 2, Vote: 1}, Entries: []Entry{{Index: i, Term: 2, Data: make([]byte, 1000)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Cut(i); err != nil {
+		t.Fatal(err)
+	}
+	if l.FirstIndex() != i {
+		t.Fatalf("the log begins at %d, with a segment for %d", l.FirstIndex(), i)
+	}
+	l.Close()
+	d.Close()
+	for _, offset := range []int64{0, 17, blockBytes, blockBytes + 83, blockBytes + 700} {
+		fs := w.edit(t, 3, func(b []byte) []byte { b[offset] ^= 4; return b })
+		if d, l, err := openDirLog(fs, smallLog); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a bit is flipped at %d: %v", offset, err)
+			if err == nil {
+				l.Close()
+				d.Close()
+			}
+		}
+	}
+}
+
 // TestTornTail: the last batch may be torn anywhere, at its end or before, with zeros or old bytes behind; what was
 // acknowledged before stays (faults 40–42).
 func TestTornTail(t *testing.T) {

@@ -53,6 +53,11 @@ func (l *Log) recover() error {
 		return fmt.Errorf("%w: log segment %s at offset %d can't be read, and what follows up to segment %d, offset %d was synced once; the node must not vote: keep the directory, and let the node join anew from its peers",
 			ErrCorrupt, l.path(r.tip.seq), r.tip.offset, r.evidence.seq, r.evidence.offset)
 	}
+	if first := seqs[0]; len(r.live) == 0 && first > 1 && !mutant.On(mutant.DamageIsEnd) {
+		// Only the first append of all may be torn in the oldest segment: what is older is cut behind the next one's first sync.
+		return fmt.Errorf("%w: log segment %s can't be read from its first batch on, though what came before it was cut; the node must not vote: keep the directory, and let the node join anew from its peers",
+			ErrCorrupt, l.path(first))
+	}
 	return r.settle()
 }
 
