@@ -35,6 +35,8 @@ const (
 	KindTick
 	KindClusterInit
 	KindDigest
+	KindUserPut
+	KindUserDelete
 	kindEnd // one past the last
 )
 
@@ -151,6 +153,8 @@ var newCommands = [kindEnd]func() Command{
 	KindTick:        func() Command { return new(Tick) },
 	KindClusterInit: func() Command { return new(ClusterInit) },
 	KindDigest:      func() Command { return new(Digest) },
+	KindUserPut:     func() Command { return new(UserPut) },
+	KindUserDelete:  func() Command { return new(UserDelete) },
 }
 
 func newCommand(kind Kind) Command { return newCommands[kind]() }

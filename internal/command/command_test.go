@@ -60,6 +60,49 @@ func samples() []Command {
 		&Tick{},
 		&ClusterInit{Cluster: nonce, History: 5},
 		&Digest{Node: 2, Index: 4096, Sum: 1<<64 - 1},
+		&UserPut{Request: 8, Rule: UserNew, Name: "alice", Seed: [32]byte{7, 31: 9}, Keys: sampleKeys()},
+		&UserPut{Request: 8, Rule: UserChange, Name: "bob"},
+		&UserDelete{Request: 8, Name: "alice"},
+	}
+}
+
+func sampleKeys() ScramKeys {
+	return ScramKeys{
+		Iterations: 50_000, Salt: [16]byte{1, 15: 2}, Stored256: [32]byte{3, 31: 4}, Server256: [32]byte{5, 31: 6},
+		Stored512: [64]byte{7, 63: 8}, Server512: [64]byte{9, 63: 10},
+	}
+}
+
+// TestKeysAreNeverPrinted: neither by themselves nor within a command.
+func TestKeysAreNeverPrinted(t *testing.T) {
+	c := &UserPut{Keys: sampleKeys()}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		for _, v := range []any{c.Keys, &c.Keys, c} {
+			if text := fmt.Sprintf(format, v); !strings.Contains(text, "keys hidden") || strings.Contains(text, "Stored256") {
+				t.Errorf("%s of %T prints %.200s", format, v, text)
+			}
+		}
+	}
+}
+
+// TestKeysRoundTrip: every byte counts, and another version is refused.
+func TestKeysRoundTrip(t *testing.T) {
+	want := sampleKeys()
+	enc := AppendScramKeys(nil, &want)
+	if got, err := DecodeScramKeys(enc); err != nil || got != want {
+		t.Fatalf("%v; equal %v", err, got == want)
+	}
+	if got, err := DecodeScramKeys(nil); err != nil || !got.None() {
+		t.Errorf("no keys: %v %v", got, err)
+	}
+	newer := bytes.Clone(enc)
+	newer[0] = 2
+	for name, bad := range map[string][]byte{
+		"newer version": newer, "cut": enc[:len(enc)-1], "longer": append(bytes.Clone(enc), 0), "no iterations": append([]byte{1, 0}, make([]byte, 208)...),
+	} {
+		if _, err := DecodeScramKeys(bad); !errors.Is(err, ErrEncoding) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -100,7 +143,7 @@ func TestRoundTrip(t *testing.T) {
 
 // same compares commands; no elements are as good as none.
 func same(a, b Command) bool {
-	return a != nil && b != nil && a.Kind() == b.Kind() && fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b)
+	return a != nil && b != nil && a.Kind() == b.Kind() && fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) && bytes.Equal(Append(nil, a), Append(nil, b))
 }
 
 // The encodings are stored and replicated: these bytes never change under version 1.

@@ -40,6 +40,8 @@ const (
 	// EffectQueue answers queue commands: Number, Existed; Refusal where refused. For
 	// commands with a zero Conn it goes to Local 0, the node itself.
 	EffectQueue
+	// EffectUser answers user commands, to the node itself (Local 0); Refusal where refused.
+	EffectUser
 	// EffectNodeUp tells node Node that its epoch is Number (Local 0); Nonce in Detail
 	// as [16]byte.
 	EffectNodeUp

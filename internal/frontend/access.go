@@ -1,5 +1,7 @@
 package frontend
 
+import "github.com/oncemq/oncemq/internal/command"
+
 // Right is one thing that a principal may be permitted to do with an address (faults.md 3.2).
 type Right uint8
 
@@ -27,7 +29,7 @@ func (r Right) String() string {
 }
 
 // Anonymous is the principal of SASL ANONYMOUS and of connections without SASL.
-const Anonymous = "ANONYMOUS"
+const Anonymous = command.Anonymous
 
 // Allow is the one place where it is decided whether principal may do something with address. The answer is no unless
 // the node is in --dev mode and the principal ANONYMOUS, or Config.Access says yes.

@@ -290,6 +290,14 @@ func (c *chaos) step() {
 		c.parts++
 		c.do(p.node, &command.Part{Command: c.parts, Data: body[:at]})
 		c.do(p.node, &command.Part{Command: c.parts, Offset: uint64(at), Last: true, Data: body[at:]})
+	case k < 36:
+		var cs []command.Command
+		for _, name := range []string{"alice", "bob"} {
+			if !c.m.guarded { // from now on connections need a user
+				cs = append(cs, &command.UserPut{Rule: command.UserNew, Name: name})
+			}
+		}
+		c.do(command.NodeID(1+c.n(3)), append(cs, c.userCommand())...)
 	case k < 45:
 		c.refusedChangesNothing()
 	default:
@@ -305,6 +313,18 @@ func (c *chaos) step() {
 		c.entry(records...)
 	}
 	c.learn()
+}
+
+// userCommand makes, changes or deletes a user; whose connections end then.
+func (c *chaos) userCommand() command.Command {
+	name := []string{"alice", "bob", "ANONYMOUS", ""}[c.n(16)/5]
+	if c.chance(25) {
+		return &command.UserDelete{Request: 1, Name: name}
+	}
+	return &command.UserPut{
+		Request: 1, Name: name, Rule: command.UserRule(1 + c.n(2)), Seed: [32]byte{byte(c.n(4))},
+		Keys: command.ScramKeys{Iterations: []uint32{0, 1, 50_000}[c.n(3)], Salt: [16]byte{byte(c.n(4))}},
+	}
 }
 
 // refusedChangesNothing applies one command alone; if it is refused, only the clock and
@@ -386,9 +406,12 @@ func (c *chaos) finishUp() {
 		}
 		c.do(1, &command.QueueDelete{Name: q.Name})
 	}
+	for _, u := range c.m.Users() {
+		c.do(1, &command.UserDelete{Name: u.Name})
+	}
 	c.tick(0)
 	for k := range c.disk.kv {
-		if k[2] != keyClock && k[2] != keyCluster && k[2] != keyNode {
+		if k[2] != keyClock && k[2] != keyCluster && k[2] != keyNode && k[2] != keySeed {
 			c.Fatalf("key %x is left", k)
 		}
 	}

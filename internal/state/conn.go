@@ -45,6 +45,7 @@ const (
 	condNotFound     = "amqp:not-found"
 	condUnauthorized = "amqp:unauthorized-access"
 	condNotAllowed   = "amqp:not-allowed"
+	condPrecondition = "amqp:precondition-failed"
 	condInvalid      = "amqp:invalid-field"
 	condIllegal      = "amqp:illegal-state"
 	condLimit        = "amqp:resource-limit-exceeded"
@@ -68,6 +69,9 @@ func (m *Machine) checkConnOpen(c *command.ConnOpen, p *plan) verdict {
 	if len(c.Principal) > 1024 || len(c.ContainerID) > 4096 {
 		return p.refuse(refusal(condInvalid, "container-id or user name of %d bytes is too long",
 			max(len(c.Principal), len(c.ContainerID))))
+	}
+	if !m.mayOpen(c.Principal) {
+		return p.refuse(refusal(condUnauthorized, "there is no user %.300q any more", c.Principal))
 	}
 	cl := m.clients[clientKey{c.Principal, c.ContainerID}]
 	if cl == nil {

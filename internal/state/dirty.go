@@ -28,6 +28,8 @@ type dirty struct {
 	cluster    bool
 	nodes      []*node
 	parts      []*node
+	seed       bool
+	users      []*user
 	conns      []*conn
 	sessions   []*session
 	progress   []*session

@@ -30,6 +30,10 @@ func (m *Machine) check(c command.Command, p *plan) verdict {
 		return m.onConnOrNode(c.Conn, p).then(func() verdict { return m.checkQueue(c.Name, p) })
 	case *command.QueuePurge:
 		return m.onConnOrNode(c.Conn, p).then(func() verdict { return m.checkQueue(c.Name, p) })
+	case *command.UserPut:
+		return m.checkUserPut(c, p)
+	case *command.UserDelete:
+		return m.checkUserDelete(c, p)
 	}
 	return m.checkLinks(c, p)
 }
@@ -154,6 +158,10 @@ func (m *Machine) change(c command.Command, p *plan) {
 		m.changeQueueDelete(c, p)
 	case *command.QueuePurge:
 		m.changeQueuePurge(c, p)
+	case *command.UserPut:
+		m.changeUserPut(c)
+	case *command.UserDelete:
+		m.changeUserDelete(c)
 	default:
 		m.changeLinks(c, p)
 	}
@@ -230,6 +238,12 @@ func (m *Machine) refuse(c command.Command, p *plan) {
 		e = m.refuseQueue(c.Request, p)
 	case *command.QueuePurge:
 		e = m.refuseQueue(c.Request, p)
+	case *command.UserPut:
+		e = m.tellAsker(nil, command.EffectUser)
+		e.Request = c.Request
+	case *command.UserDelete:
+		e = m.tellAsker(nil, command.EffectUser)
+		e.Request = c.Request
 	default:
 		return // commands without an answer
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/oncemq/oncemq/internal/command"
 )
 
 // dump writes everything that decides what a machine does next, in one order, so that
@@ -17,6 +19,11 @@ func (m *Machine) dump() string {
 		n := m.nodes[id]
 		p("node %d epoch %d last %d nonce %x level %d report %d %x parts %d %x", id, n.epoch, n.last, n.nonce, n.level,
 			n.reportedIndex, n.reportedSum, n.parts.command, n.parts.data)
+	}
+	p("seed %x %v", m.userSeed, m.guarded)
+	for _, name := range sortedKeys(m.users) {
+		u := m.users[name]
+		p("user %q %x changed %d", u.name, command.AppendScramKeys(nil, &u.keys), u.changed)
 	}
 	for _, id := range sortedKeys(m.conns) {
 		c := m.conns[id]

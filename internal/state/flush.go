@@ -20,6 +20,7 @@ func (m *Machine) flush() {
 	m.hash.ResetWithSeed(m.digest)
 	m.flushDeletions()
 	m.flushNodes()
+	m.flushUsers()
 	m.flushSessions()
 	m.flushStreams()
 	m.flushLinks()

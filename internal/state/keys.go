@@ -13,6 +13,8 @@ const (
 	keyCluster    = 0x02
 	keyNode       = 0x03 // node(8)
 	keyPart       = 0x04 // node(8) command(8) offset(8)
+	keySeed       = 0x08
+	keyUser       = 0x09 // name
 	keyConn       = 0x10 // conn(8)
 	keySession    = 0x11 // session(16)
 	keyProgress   = 0x12 // session(16)

@@ -36,6 +36,9 @@ func Load(group uint16, next func() (key, value []byte, ok bool)) (*Machine, err
 	return ld.Machine, nil
 }
 
+// stored is an error of another package about a record.
+func stored(err error) error { return fmt.Errorf("%w: %w", ErrState, err) }
+
 func missing(what string) error {
 	return fmt.Errorf("%w: %s that it refers to isn't there", ErrState, what)
 }
@@ -55,6 +58,11 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		m.nodes[n.id] = n
 	case keyPart:
 		return m.part(k, v)
+	case keySeed:
+		copy(m.userSeed[:], v.take(len(m.userSeed)))
+		m.guarded = true
+	case keyUser:
+		return m.user(k, v)
 	case keyConn:
 		m.conn(k, v)
 	case keySession:

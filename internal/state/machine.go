@@ -29,6 +29,9 @@ type Machine struct {
 	ofUser   map[string]int // how many of sessions, by principal
 	streams  map[uint64]*stream
 	results  map[uint64]*results
+	users    map[string]*user
+	guarded  bool     // a UserPut was applied once: connections need a user
+	userSeed [32]byte // of that UserPut
 	grace    timers
 	retain   timers
 
@@ -81,6 +84,7 @@ func New(group uint16) *Machine {
 		clients:  make(map[clientKey]*client),
 		sessions: make(map[command.SessionID]*session),
 		ofUser:   make(map[string]int),
+		users:    make(map[string]*user),
 		streams:  make(map[uint64]*stream),
 		results:  make(map[uint64]*results),
 		grace:    timers{which: 0},
