@@ -185,6 +185,7 @@ func TestCoresReadNoClock(t *testing.T) {
 
 func TestOneImporterEach(t *testing.T) {
 	only := map[string]string{
+		"github.com/xdg-go":             "auth",
 		"go.etcd.io/raft":               "replica",
 		"github.com/cockroachdb/pebble": "store",
 	}
