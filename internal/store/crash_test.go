@@ -48,6 +48,24 @@ func (fs *opFS) Remove(name string) error { return fs.done("remove", name, fs.FS
 
 func (fs *opFS) Rename(from, to string) error { return fs.done("rename", to, fs.FS.Rename(from, to)) }
 
+func (fs *opFS) Link(from, to string) error { return fs.done("link", to, fs.FS.Link(from, to)) }
+
+// RemoveAll removes one name after the other, as a real file system does.
+func (fs *opFS) RemoveAll(name string) error {
+	names, err := fs.FS.List(name)
+	if err == nil {
+		for _, below := range names {
+			if err := fs.RemoveAll(fs.PathJoin(name, below)); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := fs.Stat(name); err != nil {
+		return nil
+	}
+	return fs.Remove(name)
+}
+
 func (fs *opFS) MkdirAll(name string, mode os.FileMode) error {
 	return fs.done("mkdir", name, fs.FS.MkdirAll(name, mode))
 }

@@ -27,6 +27,9 @@ var (
 	// ErrCut: the entry asked for lies below FirstIndex; it was recycled. Replica answers raft with ErrCompacted.
 	ErrCut = errors.New("oncemq: the log entry was cut")
 
+	// ErrFetched: a checkpoint that was fetched from another node is not what its manifest says. Nothing was installed.
+	ErrFetched = errors.New("oncemq: the fetched checkpoint is damaged")
+
 	// ErrUnavailable: the entry asked for lies above LastIndex.
 	ErrUnavailable = errors.New("oncemq: the log has no such entry yet")
 )

@@ -20,7 +20,7 @@ const (
 	recordHeaderBytes  = 32
 )
 
-// The kinds of records. Kind 4 is kept for "state at (index, term) in directory d" [6.2].
+// The kinds of records.
 const (
 	kindEntry = 1
 	kindState = 2 // hard state: term = Term, index = Commit, data = Vote

@@ -81,7 +81,7 @@ func (d *Dir) OpenLog(opts LogOptions) (*Log, error) {
 		return nil, err
 	}
 	opts.NoSync = opts.NoSync || d.Stamp().SafetyOff
-	l := &Log{dir: d, fs: d.fs, dirPath: d.Path(logName), opts: opts}
+	l := &Log{dir: d, fs: d.fs, dirPath: d.fs.PathJoin(d.base(), logName), opts: opts}
 	if err := l.recover(); err != nil {
 		l.closeFiles()
 		return nil, err

@@ -48,6 +48,23 @@ func (l *Log) SizeBytes() int64 {
 	return n
 }
 
+// Suffix is the first index of the newest entries that hold at most bytes of the log: cutting there leaves about so much of it.
+func (l *Log) Suffix(bytes int64) uint64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	index := l.lastIndex() + 1
+	for i := len(l.live) - 1; i >= 0; i-- {
+		seg := l.live[i]
+		if bytes -= seg.end; bytes < 0 {
+			break
+		}
+		if len(seg.offsets) > 0 {
+			index = seg.first
+		}
+	}
+	return index
+}
+
 // Term is the term of the entry at index, for FirstIndex-1 <= index <= LastIndex; it is answered from memory. Otherwise
 // ErrCut or ErrUnavailable. Term(0) is 0 where nothing was cut.
 func (l *Log) Term(index uint64) (uint64, error) {

@@ -67,8 +67,8 @@ func (l *Log) list() ([]uint64, error) {
 	if err := l.fs.MkdirAll(l.dirPath, 0o700); err != nil {
 		return nil, fmt.Errorf("making the log directory %s: %w", l.dirPath, err)
 	}
-	if err := syncDir(l.fs, l.dir.path); err != nil {
-		return nil, fmt.Errorf("%w: syncing %s: %w", ErrDisk, l.dir.path, err)
+	if err := syncDir(l.fs, l.dir.base()); err != nil {
+		return nil, fmt.Errorf("%w: syncing %s: %w", ErrDisk, l.dir.base(), err)
 	}
 	names, err := l.fs.List(l.dirPath)
 	if err != nil {

@@ -20,11 +20,12 @@ type Stamp struct {
 	// SafetyOff is the mark of a directory in which nothing is synced.
 	SafetyOff bool
 
-	hasLog bool // a log was begun: from then on its absence is damage
+	hasLog     bool   // a log was begun: from then on its absence is damage
+	generation uint32 // which log and state count
 }
 
 const (
-	stampVersion = 1
+	stampVersion = 2                  // of a stamp with a generation above 0; 1 before
 	stampMagic   = 0x31504D5453514D4F // "OMQSTMP1"
 	stampBytes   = 64
 )
@@ -51,7 +52,7 @@ func (s Stamp) encode(key uint64) []byte {
 	b := make([]byte, stampBytes)
 	le := binary.LittleEndian
 	le.PutUint64(b[0:], stampMagic)
-	le.PutUint32(b[12:], stampVersion)
+	le.PutUint32(b[12:], 1)
 	copy(b[16:32], s.Cluster[:])
 	le.PutUint64(b[32:], s.Node)
 	le.PutUint64(b[40:], key)
@@ -61,6 +62,10 @@ func (s Stamp) encode(key uint64) []byte {
 	}
 	if s.hasLog {
 		b[51] = 1
+	}
+	if s.generation > 0 {
+		le.PutUint32(b[12:], stampVersion) // a program that knows no generations would look for the log elsewhere
+		le.PutUint32(b[52:], s.generation)
 	}
 	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
 	return b
@@ -99,6 +104,7 @@ func decodeStamp(b []byte, path string) (Stamp, uint64, error) {
 		return Stamp{}, 0, damaged
 	}
 	s := Stamp{Cluster: [16]byte(b[16:32]), Node: le.Uint64(b[32:]), History: le.Uint16(b[48:]), SafetyOff: b[50] == 1, hasLog: b[51] == 1}
+	s.generation = le.Uint32(b[52:])
 	return s, le.Uint64(b[40:]), nil
 }
 

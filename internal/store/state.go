@@ -42,6 +42,7 @@ type StateOptions struct {
 type State struct {
 	db       *pebble.DB
 	path     string
+	fs       FS
 	group    uint16
 	inMemory atomic.Uint64 // the applied index
 
@@ -59,26 +60,34 @@ type State struct {
 
 // OpenState opens or creates the state of the directory. Errors: ErrCorrupt, ErrVersion.
 func (d *Dir) OpenState(opts StateOptions) (*State, error) {
-	s := &State{path: d.Path(stateName), group: opts.Group, inApply: opts.SpillInApply}
+	s := &State{path: d.fs.PathJoin(d.base(), stateName), fs: d.fs, group: opts.Group, inApply: opts.SpillInApply}
 	if err := d.fs.MkdirAll(s.path, 0o700); err != nil {
 		return nil, fmt.Errorf("making the state directory %s: %w", s.path, err)
 	}
-	if err := syncDir(d.fs, d.path); err != nil {
-		return nil, fmt.Errorf("%w: syncing %s: %w", ErrDisk, d.path, err)
+	if err := syncDir(d.fs, d.base()); err != nil {
+		return nil, fmt.Errorf("%w: syncing %s: %w", ErrDisk, d.base(), err)
 	}
 	db, err := pebble.Open(s.path, opts.pebble(d.fs, s.path))
 	if err != nil {
 		return nil, s.openError(err)
 	}
+	if err := s.begin(db); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin takes an opened database; on an error it is closed.
+func (s *State) begin(db *pebble.DB) error {
 	s.db, s.scratch, s.buffer, s.empty = db, db.NewBatch(), newBuffer(), newBuffer()
 	s.spilled.L = &s.mu
 	applied, err := s.readApplied(&pebble.IterOptions{})
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return errors.Join(err, s.Close())
 	}
 	s.inMemory.Store(applied)
 	s.written = applied
-	return s, nil
+	return nil
 }
 
 // openError says what a failure to open means.
