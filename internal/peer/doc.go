@@ -7,6 +7,8 @@
 // bulk stream carries log entries and records. Within one stream order holds; a stream
 // that is lost begins anew, empty.
 //
+// A connection of a third kind brings the files of a checkpoint to the node that dialled it ([Network.Fetch], [Source]).
+//
 // Invariants: nothing is dropped silently: Send reports false; a frame with a bad checksum
 // or length ends its connection; a stranger's first frame is at most 1 KiB; a node of another
 // cluster, history, version or list of voters is refused with a message that both sides log.

@@ -17,6 +17,8 @@ const (
 	frameRaft    = 4
 	frameRecords = 5
 	frameNote    = 6
+	frameFetch   = 7
+	frameChunk   = 8
 )
 
 const (

@@ -17,6 +17,7 @@ const (
 	purposeAsk    purpose = 1 // only the stamps are exchanged
 	purposeUrgent purpose = 2
 	purposeBulk   purpose = 3
+	purposeFetch  purpose = 4 // the dialling side asks, the other one sends
 )
 
 // helloMagic begins a hello's body, so that another protocol's client is told apart.
@@ -171,7 +172,7 @@ func (n *Network) judge(own Stamp, h hello) error {
 		return fmt.Errorf("this is node %d, you dialled node %d; check --peers", own.Node, h.to)
 	case !known:
 		return fmt.Errorf("node %d isn't among the nodes %v; check --peers", h.stamp.Node, own.Voters)
-	case h.purpose < purposeAsk || h.purpose > purposeBulk:
+	case h.purpose < purposeAsk || h.purpose > purposeFetch:
 		return fmt.Errorf("unknown purpose %d", h.purpose)
 	}
 	return checkStamps(own, h.stamp, h.purpose == purposeAsk)

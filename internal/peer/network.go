@@ -20,6 +20,8 @@ type Network struct {
 	config  Config
 	links   map[uint64]*link // never changes
 	founded chan struct{}    // closed once the stamp names a cluster
+	fetches chan struct{}    // one for each fetch that is served
+	bucket  bucket
 
 	mu       sync.Mutex
 	stamp    Stamp                 // guarded by mu
@@ -45,8 +47,13 @@ func New(config Config) *Network {
 	if config.DialTimeout == 0 {
 		config.DialTimeout = time.Second
 	}
+	if config.FetchBytes == 0 {
+		config.FetchBytes = 100 << 20
+	}
 	n := &Network{
 		config:   config,
+		fetches:  make(chan struct{}, maxFetches),
+		bucket:   bucket{rate: config.FetchBytes},
 		links:    map[uint64]*link{},
 		founded:  make(chan struct{}),
 		accepted: map[net.Conn]struct{}{},
@@ -189,10 +196,17 @@ func (n *Network) accept(ctx context.Context, wg *sync.WaitGroup) {
 
 // serve reads a stream until it ends.
 func (n *Network) serve(conn net.Conn, r *bufio.Reader, h hello) {
-	if h.purpose == purposeAsk {
-		return
-	}
 	from := h.stamp.Node
+	switch h.purpose {
+	case purposeAsk:
+		return
+	case purposeFetch:
+		if err := n.serveFetch(conn, r); errors.Is(err, ErrFrame) {
+			n.complain(from, "serving a fetch", err)
+		}
+		return
+	default: // frames come
+	}
 	select {
 	case n.links[from].kick <- struct{}{}:
 	default:

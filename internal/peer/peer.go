@@ -111,6 +111,10 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Handler takes what comes.
 	Handler Handler
+	// Source is what other nodes may fetch here; nil: nothing.
+	Source Source
+	// FetchBytes is how many bytes a second are sent to all who fetch; 100 MiB where 0.
+	FetchBytes int64
 	// Logger is slog.Default() where nil.
 	Logger *slog.Logger
 	// QueueBytes bounds what waits for one stream; 16 MiB where 0.
