@@ -200,6 +200,37 @@ func TestOneImporterEach(t *testing.T) {
 	}
 }
 
+// TestOneMakerOfTLS: every tls.Config of the product comes from package certs, whose test asserts TLS 1.3.
+func TestOneMakerOfTLS(t *testing.T) {
+	found := 0
+	eachGoFile(t, ".", func(path string, text []byte) {
+		if strings.HasSuffix(path, "_test.go") || !strings.Contains(string(text), "crypto/tls") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if sel, ok := lit.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "Config" {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "tls" {
+					if found++; path != "internal/certs/certs.go" {
+						t.Errorf("%s makes a tls.Config; package certs makes them all", path)
+					}
+				}
+			}
+			return true
+		})
+	})
+	if found != 1 {
+		t.Errorf("%d places make a tls.Config; want one, in package certs", found)
+	}
+}
+
 func TestDirectModules(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
