@@ -3,6 +3,7 @@ package oncemq
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -10,9 +11,12 @@ import (
 
 // Config is how a Client connects. The zero value is usable; Dial copies and validates it.
 type Config struct {
-	// TLS is for amqps:// addresses; nil: the system's roots and the host's name.
+	// TLS is for amqps:// addresses; nil: what the three files say. Nothing below TLS 1.3 is spoken, whatever it says.
 	TLS *tls.Config
-	// Credentials; zero: SASL ANONYMOUS.
+	// CAFile has the certificates, in PEM form, that sign the nodes'; empty: the system's. CertFile and KeyFile are the client's own
+	// certificate and key, both empty for none. All are read at each dial. They exclude TLS and need amqps:// addresses.
+	CAFile, CertFile, KeyFile string
+	// Credentials; zero: who the client's certificate says (SASL EXTERNAL) or, without one, SASL ANONYMOUS.
 	Credentials Credentials
 	// ClientID is the AMQP container-id; empty: a random one. Two processes must not share one. A process that
 	// starts anew under its former ClientID gets what its former life had reserved at once (C6).
@@ -29,11 +33,23 @@ type Config struct {
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Credentials are for SASL PLAIN.
+// Credentials say who the client is.
 type Credentials struct {
-	// User and Password as the broker knows them; no User: ANONYMOUS.
+	// User and Password as the broker knows them. They go by SCRAM-SHA-256 or SCRAM-SHA-512, so that neither the node nor anybody
+	// between sees the password, and a node that doesn't know it is found out. A User without a Password chooses among the names of
+	// the client's certificate (SASL EXTERNAL).
 	User, Password string
+	// Plain sends the password as it is (SASL PLAIN): refused unless all addresses are amqps://.
+	Plain bool
 }
+
+// String hides the password.
+func (c Credentials) String() string {
+	return fmt.Sprintf("{User: %q, Password: hidden, Plain: %v}", c.User, c.Plain)
+}
+
+// GoString hides the password.
+func (c Credentials) GoString() string { return c.String() }
 
 // Failover says how a client moves between its addresses. A dial that fails tries the next address at once; after a whole
 // round the client waits, doubling from MinBackoff to MaxBackoff, jittered.

@@ -520,7 +520,7 @@ func TestDialFails(t *testing.T) {
 		n.down = false
 		start := time.Now()
 		_, err := Dial(t.Context(), "amqp://guest:wrong@a,b", &Config{DialContext: n.dial})
-		if err == nil || time.Since(start) > time.Second || strings.Contains(err.Error(), "wrong") {
+		if !errors.Is(err, ErrCredentials) || time.Since(start) > time.Second || strings.Contains(err.Error(), "wrong") {
 			t.Errorf("a wrong password: %v after %v", err, time.Since(start))
 		}
 		n.refuse = amqp.ErrCondUnauthorizedAccess

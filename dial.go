@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oncemq/oncemq/internal/client"
+	"github.com/oncemq/oncemq/internal/engine"
 )
 
 // Dial connects to the first of the addresses that answers: "amqp://mq1:5672,mq2:5672,mq3:5672", or amqps:// with TLS; ports default to
@@ -29,13 +30,21 @@ func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.complete(secure); err != nil {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	dialTLS, err := c.security(secure)
+	if err != nil {
+		return nil, err
+	}
+	mechanisms, err := c.mechanisms(secure)
+	if err != nil {
 		return nil, err
 	}
 	if c.Failover.Shuffle {
 		mathrand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 	}
-	cl := newClient(c, addrs)
+	cl := newClient(c, addrs, dialTLS, mechanisms)
 	if err := cl.d.wait(ctx, cl.d.up); err != nil {
 		cl.d.mu.Lock()
 		if last := cl.d.core.Err(); last != nil {
@@ -58,7 +67,7 @@ func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) {
 }
 
 // complete validates the configuration and fills in what has no default elsewhere.
-func (c *Config) complete(secure bool) error {
+func (c *Config) complete() error {
 	f := &c.Failover
 	for name, v := range map[string]time.Duration{
 		"IdleTimeout": c.IdleTimeout, "Failover.MinBackoff": f.MinBackoff, "Failover.MaxBackoff": f.MaxBackoff,
@@ -74,12 +83,6 @@ func (c *Config) complete(secure bool) error {
 	if f.ConnectTimeout == 0 {
 		f.ConnectTimeout = 2 * time.Second
 	}
-	switch {
-	case !secure:
-		c.TLS = nil
-	case c.TLS == nil:
-		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
 	if err := checkName("Config.ClientID", c.ClientID); err != nil {
 		return err
 	}
@@ -94,13 +97,13 @@ func (c *Config) complete(secure bool) error {
 	return nil
 }
 
-func newClient(c Config, addrs []string) *Client {
+func newClient(c Config, addrs []string, dialTLS func() (*tls.Config, error), mechanisms func() []engine.SASLMechanism) *Client {
 	var seed [24]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	d := &driver{cfg: c, wake: make(chan struct{}, 1), done: make(chan struct{}), notify: make(chan struct{}, 1), up: newWaiter()}
+	d := &driver{cfg: c, tls: dialTLS, wake: make(chan struct{}, 1), done: make(chan struct{}), notify: make(chan struct{}, 1), up: newWaiter()}
 	d.core = client.New(client.Config{
 		Addrs: addrs, ContainerID: c.ClientID, Nonce: [16]byte(seed[:16]), Seed: binary.BigEndian.Uint64(seed[16:]),
-		User: c.Credentials.User, Password: c.Credentials.Password,
+		Mechanisms:  mechanisms,
 		IdleTimeout: c.IdleTimeout, Silence: c.Failover.Silence,
 		MinBackoff: c.Failover.MinBackoff, MaxBackoff: c.Failover.MaxBackoff, MaxElapsed: c.Failover.MaxElapsed,
 	}, time.Now())

@@ -31,7 +31,7 @@
 //     ordered conversation, used by one goroutine at a time; SendAsync and
 //     [Receipt.Wait] may be used from any.
 //   - The client's protocol decisions stand in internal/client, a step machine without
-//     goroutines; this package only drives it. Outside modules: none.
+//     goroutines; this package only drives it. Outside modules: the SCRAM library.
 //
 // Not here yet: XA (Prepare, CommitPrepared, RollbackPrepared, ListPrepared), topics and selectors.
 package oncemq

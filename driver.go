@@ -15,8 +15,9 @@ import (
 // Whoever calls the core holds mu and calls after before it lets go of it.
 type driver struct {
 	cfg    Config
-	wake   chan struct{} // to run, capacity 1
-	done   chan struct{} // closed when run has ended
+	tls    func() (*tls.Config, error) // of the next dial; nil: plaintext
+	wake   chan struct{}               // to run, capacity 1
+	done   chan struct{}               // closed when run has ended
 	wg     sync.WaitGroup
 	notify chan struct{} // to the event goroutine, capacity 1
 
@@ -180,10 +181,14 @@ func (d *driver) dial(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Failover.ConnectTimeout)
 	defer cancel()
 	conn, err := d.cfg.DialContext(ctx, "tcp", addr)
-	if err != nil || d.cfg.TLS == nil {
+	if err != nil || d.tls == nil {
 		return conn, err
 	}
-	tc := d.cfg.TLS.Clone()
+	tc, err := d.tls()
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
 	if tc.ServerName == "" {
 		tc.ServerName, _, _ = net.SplitHostPort(addr)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/client"
+	"github.com/oncemq/oncemq/internal/engine"
 )
 
 // What calls of this package end with, besides a context's error and *Error.
@@ -27,6 +28,8 @@ var (
 	ErrClosed = client.ErrClosed
 	// ErrSettled: the delivery was settled before.
 	ErrSettled = client.ErrSettled
+	// ErrCredentials: the broker doesn't know the user, or the password or certificate isn't the user's.
+	ErrCredentials = errors.New("oncemq: the credentials were refused")
 	// ErrTooManyUnknown: the session holds 1,000 transactions of unknown outcome (C2): resolve some with Client.Outcome.
 	ErrTooManyUnknown = client.ErrTooManyUnknown
 )
@@ -101,6 +104,10 @@ func (e *SendError) Is(target error) bool { return target == ErrOutcomeUnknown }
 func public(err error) error {
 	if err == nil {
 		return nil // what follows allocates
+	}
+	var refused *engine.SASLError
+	if errors.As(err, &refused) && refused.Code == amqp.SASLCodeAuth && !errors.Is(err, ErrCredentials) {
+		return fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
 	var known *Error
 	var no *amqp.Error

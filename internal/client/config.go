@@ -1,6 +1,10 @@
 package client
 
-import "time"
+import (
+	"time"
+
+	"github.com/oncemq/oncemq/internal/engine"
+)
 
 // Config is who the client is and how it moves. The driver has filled in the defaults where not said otherwise.
 type Config struct {
@@ -10,8 +14,10 @@ type Config struct {
 	ContainerID string
 	Nonce       [16]byte
 	Seed        uint64
-	// User and Password for SASL PLAIN; no User: ANONYMOUS. Hostname goes into Open, if not empty.
-	User, Password, Hostname string
+	// Mechanisms makes the SASL mechanisms of one connection, the most wanted first; nil: ANONYMOUS.
+	Mechanisms func() []engine.SASLMechanism
+	// Hostname goes into Open, if not empty.
+	Hostname string
 	// IdleTimeout is how long a node may be silent although nothing is due.
 	IdleTimeout time.Duration
 	// Silence is how long while an answer is due.

@@ -45,7 +45,11 @@ func (c *Core) Dialed(serial uint32, err error, now time.Time) {
 		return
 	}
 	c.phase = phaseOpening
-	c.sasl = engine.NewSASLClient(engine.SASLClientConfig{Hostname: c.cfg.Hostname, User: c.cfg.User, Password: c.cfg.Password})
+	var mechanisms []engine.SASLMechanism
+	if c.cfg.Mechanisms != nil {
+		mechanisms = c.cfg.Mechanisms()
+	}
+	c.sasl = engine.NewSASLClient(engine.SASLClientConfig{Hostname: c.cfg.Hostname, Mechanisms: mechanisms})
 	c.saslSays = true
 	c.conn = engine.New(engine.Config{IdleTimeout: c.cfg.IdleTimeout, ChannelMax: 1023, HandleMax: 1023})
 	c.due, c.dueSince, c.lastIn, c.bulk, c.slept, c.progress = true, now, now, false, false, false

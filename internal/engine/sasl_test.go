@@ -46,7 +46,7 @@ func TestSASL(t *testing.T) {
 	}{
 		{
 			"plain",
-			SASLClientConfig{User: "u", Password: "p", Hostname: "h"},
+			SASLClientConfig{Mechanisms: []SASLMechanism{Plain("u", "p")}, Hostname: "h"},
 			[]amqp.Symbol{"SCRAM-SHA-256", "PLAIN"},
 			amqp.SASLCodeOK,
 			SASLStep{Init: true, Mechanism: "PLAIN", Hostname: "h", Response: []byte("\x00u\x00p"), HasResponse: true},
@@ -54,7 +54,7 @@ func TestSASL(t *testing.T) {
 		},
 		{
 			"plain refused",
-			SASLClientConfig{User: "u", Password: "p"},
+			SASLClientConfig{Mechanisms: []SASLMechanism{Plain("u", "p")}},
 			[]amqp.Symbol{"PLAIN"},
 			amqp.SASLCodeAuth,
 			SASLStep{Init: true, Mechanism: "PLAIN", Response: []byte("\x00u\x00p"), HasResponse: true},
@@ -76,7 +76,7 @@ func TestSASL(t *testing.T) {
 			SASLStep{Init: true, Mechanism: "ANONYMOUS", Response: []byte{}, HasResponse: true},
 			&SASLError{},
 		},
-		{"no mechanism", SASLClientConfig{User: "u", Password: "p"}, []amqp.Symbol{"ANONYMOUS"}, 0, SASLStep{}, ErrMechanism},
+		{"no mechanism", SASLClientConfig{Mechanisms: []SASLMechanism{Plain("u", "p")}}, []amqp.Symbol{"ANONYMOUS"}, 0, SASLStep{}, ErrMechanism},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -140,6 +140,81 @@ func TestSASLChallenge(t *testing.T) {
 	}
 }
 
+// steps is a mechanism of two messages that wants proof.
+type steps struct{ said []string }
+
+func (*steps) Name() string { return "STEPS" }
+
+func (m *steps) Start() ([]byte, error) { return []byte("first"), nil }
+
+func (m *steps) Answer(challenge []byte) ([]byte, error) {
+	m.said = append(m.said, string(challenge))
+	if string(challenge) == "bad" {
+		return nil, errors.New("bad challenge")
+	}
+	return []byte("final"), nil
+}
+
+func (*steps) Verify(additional []byte) error {
+	if string(additional) != "proof" {
+		return errors.New("no proof")
+	}
+	return nil
+}
+
+// A client's mechanism answers challenges, sees the proof, and ends the exchange where either is wrong or there are too many.
+func TestSASLClientSteps(t *testing.T) {
+	for _, tc := range []struct {
+		challenges []string
+		proof      string
+		ok         bool
+	}{
+		{[]string{"salt"}, "proof", true},
+		{[]string{"salt", "more", "again"}, "proof", true},
+		{[]string{"salt", "more", "again", "once more"}, "proof", false},
+		{[]string{"bad"}, "proof", false},
+		{[]string{"salt"}, "", false},
+	} {
+		m := &steps{}
+		c, s := NewSASLClient(SASLClientConfig{Mechanisms: []SASLMechanism{External("u"), m, Plain("u", "p")}}), NewSASLServer("PLAIN", "STEPS")
+		asked := 0
+		err, serverErr := saslExchange(t, c, s, func(step SASLStep) {
+			if step.Init && (step.Mechanism != "STEPS" || string(step.Response) != "first") || !step.Init && string(step.Response) != "final" {
+				t.Errorf("%+v", step)
+			}
+			if asked == len(tc.challenges) {
+				s.Outcome(amqp.SASLCodeOK, []byte(tc.proof))
+				return
+			}
+			s.Challenge([]byte(tc.challenges[asked]))
+			asked++
+		})
+		if serverErr != nil || (err == nil) != tc.ok || c.Done() != tc.ok {
+			t.Errorf("%v, proof %q: client %v, server %v", tc.challenges, tc.proof, err, serverErr)
+		}
+	}
+}
+
+// A server that didn't take the initial response asks for it; any other challenge is no part of a mechanism of one message.
+func TestSASLClientIsAskedAgain(t *testing.T) {
+	for challenge, ok := range map[string]bool{"": true, "x": false} {
+		c, s := NewSASLClient(SASLClientConfig{Mechanisms: []SASLMechanism{Plain("u", "p")}}), NewSASLServer("PLAIN")
+		err, _ := saslExchange(t, c, s, func(step SASLStep) {
+			if step.Init {
+				s.Challenge([]byte(challenge))
+				return
+			}
+			if string(step.Response) != "\x00u\x00p" {
+				t.Errorf("%+v", step)
+			}
+			s.Outcome(amqp.SASLCodeOK, nil)
+		})
+		if ok != c.Done() || ok != (err == nil) {
+			t.Errorf("challenge %q: done %v, %v", challenge, c.Done(), err)
+		}
+	}
+}
+
 // Checklist 1: the AMQP header without SASL is taken only if configured, else SASL's header is returned.
 func TestSASLSkipped(t *testing.T) {
 	header := amqp.AppendProtoHeader(nil, amqp.ProtoAMQP)
@@ -198,9 +273,10 @@ func TestParsePlain(t *testing.T) {
 func FuzzSASL(f *testing.F) {
 	f.Add(amqp.AppendFrame(nil, 0, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00u\x00p")}, nil))
 	f.Add(amqp.AppendFrame(amqp.AppendFrame(nil, 0, &amqp.SASLMechanisms{Mechanisms: []amqp.Symbol{"ANONYMOUS"}}, nil), 0, &amqp.SASLOutcome{}, nil))
+	f.Add(amqp.AppendFrame(amqp.AppendFrame(nil, 0, &amqp.SASLMechanisms{Mechanisms: []amqp.Symbol{"STEPS"}}, nil), 0, &amqp.SASLChallenge{Challenge: []byte("c")}, nil))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		in = append(amqp.AppendProtoHeader(nil, amqp.ProtoSASL), in...)
-		s, c := NewSASLServer("PLAIN", "X"), NewSASLClient(SASLClientConfig{})
+		s, c := NewSASLServer("PLAIN", "X"), NewSASLClient(SASLClientConfig{Mechanisms: []SASLMechanism{&steps{}, Anonymous()}})
 		if n, _ := c.Input(in); n < 0 || n > len(in) {
 			t.Fatalf("client: %d of %d", n, len(in))
 		}
