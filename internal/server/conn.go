@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -21,14 +23,18 @@ const maxRounds = 8
 
 // conn is one accepted socket. run is its loop goroutine; it starts and waits for the reader and the writer.
 type conn struct {
-	s       *Server
-	nc      net.Conn
-	host    string
-	pending bool // guarded by Server.mu
-	local   uint64
-	fe      *frontend.Conn
-	mail    mailbox
-	got     mail
+	s        *Server
+	nc       net.Conn  // what is read and written: socket, or tls
+	socket   net.Conn  // the accepted socket
+	tls      *tls.Conn // nil: plaintext
+	host     string    // the peer's address without its port
+	loopback bool      // the peer is on this machine
+	cancel   context.CancelFunc
+	pending  bool // guarded by Server.mu
+	local    uint64
+	fe       *frontend.Conn
+	mail     mailbox
+	got      mail
 
 	input   chan chunk    // reader → loop
 	eaten   chan int      // loop → reader: bytes consumed of the chunk
@@ -60,21 +66,35 @@ type writeEnd struct {
 	err   error
 }
 
-func newConn(s *Server, nc net.Conn, host string) *conn {
-	return &conn{
-		s: s, nc: nc, host: host, pending: true, now: newDirect(nc),
+func newConn(s *Server, nc net.Conn, secure *tls.Config) *conn {
+	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	c := &conn{
+		s: s, nc: nc, socket: nc, host: host, pending: true,
 		mail:  mailbox{signal: make(chan struct{}, 1)},
 		input: make(chan chunk), eaten: make(chan int),
 		output: make(chan pieces, 1), written: make(chan writeEnd, 1),
 	}
+	a, ok := nc.RemoteAddr().(*net.TCPAddr)
+	c.loopback = ok && a.IP.IsLoopback()
+	if secure != nil {
+		c.tls = tls.Server(nc, secure)
+		c.nc = c.tls
+	}
+	c.now = newDirect(c.nc)
+	return c
 }
 
 // run is the connection's life.
-func (c *conn) run() {
+func (c *conn) run(ctx context.Context) {
 	defer c.s.remove(c)
-	defer func() { _ = c.nc.Close() }()
+	defer c.cancel()
+	// The socket, never the TLS layer: closing that would write first, to a peer that perhaps reads nothing.
+	defer func() { _ = c.socket.Close() }()
 	defer c.recovered("connection", func() { c.abandon() })
-	rest, principal, ok := c.sasl()
+	if !c.secure(ctx) {
+		return
+	}
+	rest, principal, ok := c.sasl(ctx)
 	if !ok {
 		return
 	}
@@ -91,7 +111,7 @@ func (c *conn) run() {
 	go func() { defer func() { done <- struct{}{} }(); c.write() }()
 	defer func() {
 		// The socket's end wakes the reader wherever it is; closing output ends the writer.
-		_ = c.nc.Close()
+		_ = c.socket.Close()
 		close(c.output)
 		if c.holding {
 			c.eaten <- -1
@@ -312,7 +332,7 @@ func (c *conn) judge(now time.Time) {
 		return
 	}
 	c.probing = time.Time{}
-	if c.writing || unacknowledged(c.nc) > 0 {
+	if c.writing || unacknowledged(c.socket) > 0 {
 		c.fe.Lost(command.EndSilent, now)
 	}
 }
@@ -340,7 +360,7 @@ func (c *conn) finish() {
 		c.spare = b[:0]
 	}
 	c.fe.Flush(time.Now())
-	if half, ok := c.nc.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+	if !c.closeWrite() {
 		return
 	}
 	if c.holding {
@@ -355,6 +375,15 @@ func (c *conn) finish() {
 		}
 		c.eaten <- len(ck.b)
 	}
+}
+
+// closeWrite says that nothing more comes: in the TLS layer, so that the peer can tell it from a cut, and on the socket.
+func (c *conn) closeWrite() bool {
+	if c.tls != nil && c.tls.CloseWrite() != nil {
+		return false
+	}
+	half, ok := c.socket.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
 }
 
 func isTimeout(err error) bool {

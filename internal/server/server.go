@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,12 +15,20 @@ import (
 	"github.com/oncemq/oncemq/internal/frontend"
 )
 
-// Config is one AMQP listener. A zero field stands for its default.
+// Config is the AMQP listeners of a node. A zero field stands for its default.
 type Config struct {
-	// Listen is host:port (default 127.0.0.1:5672). A plaintext listener elsewhere than on loopback is refused.
+	// Listen is host:port of the plaintext listener, empty for none (default, where ListenTLS is empty too: 127.0.0.1:5672). One
+	// elsewhere than on loopback is refused.
 	Listen string
-	// Dev permits ANONYMOUS, and connections without SASL. Without it no mechanism is offered yet and New refuses.
+	// ListenTLS is host:port of the listener with TLS, empty for none. TLS is its configuration.
+	ListenTLS string
+	TLS       *tls.Config
+	// Dev permits ANONYMOUS, and connections without SASL, and loopback only.
 	Dev bool
+	// Users are who may connect, by SCRAM and, with a certificate, EXTERNAL; nil: only with Dev, and nobody has a name.
+	Users Users
+	// Plain permits PLAIN, over TLS or from this machine.
+	Plain bool
 	// Frontend is handed to package frontend; its Dev follows Dev.
 	Frontend frontend.Config
 	// Logger gets what goes wrong (default: discarded).
@@ -28,14 +37,15 @@ type Config struct {
 	// must not block.
 	OnBusy func(busy bool)
 
-	// SASLTimeout and OpenTimeout bound the time until the SASL outcome and from there until Open (default 10 s each).
-	SASLTimeout, OpenTimeout time.Duration
+	// TLSTimeout bounds the TLS handshake (default 5 s); SASLTimeout and OpenTimeout the time from there until the SASL outcome and
+	// from there until Open (default 10 s each).
+	TLSTimeout, SASLTimeout, OpenTimeout time.Duration
 	// WriteTimeout ends a connection whose socket takes nothing for so long (default 30 s).
 	WriteTimeout time.Duration
 	// StopTimeout bounds the wait for discharges in flight when Run is told to end (default 5 s).
 	StopTimeout time.Duration
 	// MaxPending and MaxPendingPeer bound the connections, in all and of one IP address, that have not been opened yet
-	// (default 1,000 each: peers are on loopback). MaxConnections bounds all (default 10,000).
+	// (default 1,000 and 200; this machine's own addresses have no bound of their own). MaxConnections bounds all (default 10,000).
 	MaxPending, MaxPendingPeer, MaxConnections int
 }
 
@@ -54,14 +64,15 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
+	def(&c.TLSTimeout, 5*time.Second)
 	def(&c.SASLTimeout, 10*time.Second)
 	def(&c.OpenTimeout, 10*time.Second)
 	def(&c.WriteTimeout, 30*time.Second)
 	def(&c.StopTimeout, 5*time.Second)
 	limit(&c.MaxPending, 1000)
-	limit(&c.MaxPendingPeer, 1000)
+	limit(&c.MaxPendingPeer, 200)
 	limit(&c.MaxConnections, 10_000)
-	if c.Listen == "" {
+	if c.Listen == "" && c.ListenTLS == "" {
 		c.Listen = "127.0.0.1:5672"
 	}
 	if c.Logger == nil {
@@ -71,11 +82,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Server is one listener and its connections. It implements replica's Mailbox.
+// Server is a node's listeners and their connections. It implements replica's Mailbox.
 type Server struct {
-	cfg Config
-	ln  net.Listener
-	log *slog.Logger
+	cfg       Config
+	listeners []listener
+	log       *slog.Logger
+	guard     *guard
 
 	mu      sync.Mutex
 	node    *frontend.Node // nil until Run
@@ -94,48 +106,47 @@ type Server struct {
 	wg       sync.WaitGroup
 }
 
-// New checks the configuration and binds the listener; it starts no goroutine. Close what isn't Run.
+// New checks the configuration and binds the listeners; it starts no goroutine. Close what isn't Run.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	if !cfg.Dev {
-		return nil, fmt.Errorf("%w %s: users and TLS are not there yet: it needs --dev, which lets everybody in from this machine", ErrConfig, cfg.Listen)
+	if !cfg.Dev && cfg.Users == nil {
+		return nil, fmt.Errorf("%w: there are no users to let in: it needs users, or --dev, which lets everybody in from this machine", ErrConfig)
 	}
-	if err := checkLoopback(cfg.Listen); err != nil {
+	if cfg.ListenTLS != "" && cfg.TLS == nil {
+		return nil, fmt.Errorf("%w %s: it needs a certificate and a key", ErrConfig, cfg.ListenTLS)
+	}
+	listeners, err := bind(&cfg)
+	if err != nil {
 		return nil, err
 	}
-	ln, err := listen(cfg.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w", ErrConfig, cfg.Listen, err)
-	}
-	// A name may have resolved to anything: what counts is where the socket is.
-	if a, ok := ln.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
-		_ = ln.Close()
-		return nil, notLoopback(cfg.Listen)
-	}
 	return &Server{
-		cfg: cfg, ln: ln, log: cfg.Logger, all: make(map[*conn]struct{}), pending: make(map[string]int),
+		cfg: cfg, listeners: listeners, log: cfg.Logger, guard: newGuard(), all: make(map[*conn]struct{}), pending: make(map[string]int),
 		orphans: orphans{signal: make(chan struct{}, 1)},
 	}, nil
 }
 
-// checkLoopback refuses an address that isn't on loopback before anything is bound.
-func checkLoopback(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("%w %q: want host:port, such as 127.0.0.1:5672: %w", ErrConfig, address, err)
-	}
-	if ip := net.ParseIP(host); ip != nil && !ip.IsLoopback() || host == "" {
-		return notLoopback(address)
+// Addr is the plaintext listener's bound address, or the only one's; AddrTLS that of the listener with TLS, nil without one.
+func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
+
+// AddrTLS see Addr.
+func (s *Server) AddrTLS() net.Addr {
+	for _, l := range s.listeners {
+		if l.tls != nil {
+			return l.Addr()
+		}
 	}
 	return nil
 }
 
-func notLoopback(address string) error {
-	return fmt.Errorf("%w %s: plaintext and --dev are for loopback only: listen on 127.0.0.1 or ::1", ErrConfig, address)
+// Exposed says whether others than this machine can reach a listener: there must be users then.
+func (s *Server) Exposed() bool {
+	for _, l := range s.listeners {
+		if !l.loopback() {
+			return true
+		}
+	}
+	return false
 }
-
-// Addr is the bound address.
-func (s *Server) Addr() net.Addr { return s.ln.Addr() }
 
 // Run accepts connections, which propose to log, until ctx is done; then it answers the discharges in flight, closes its
 // connections with amqp:connection:forced, and returns nil when all its goroutines have ended. While the node has no epoch
@@ -149,8 +160,8 @@ func (s *Server) Run(ctx context.Context, log frontend.Log) error {
 	done := make(chan struct{})
 	tended := make(chan struct{})
 	go func() { defer close(tended); s.orphans.tend(node, done) }()
-	unhook := context.AfterFunc(ctx, func() { _ = s.ln.Close() })
-	err := s.accept()
+	unhook := context.AfterFunc(ctx, s.closeListeners)
+	err := s.acceptAll()
 	unhook()
 	reason := "this node's listener failed: connect to another node"
 	if ctx.Err() != nil {
@@ -165,50 +176,31 @@ func (s *Server) Run(ctx context.Context, log frontend.Log) error {
 	return err
 }
 
-// accept runs until the listener is closed.
-func (s *Server) accept() error {
-	var complained time.Time
-	for {
-		nc, err := s.ln.Accept()
-		switch {
-		case err == nil:
-			s.admit(nc)
-		case errors.Is(err, net.ErrClosed):
-			return err
-		default:
-			// Out of file descriptors, mostly: it passes.
-			if now := time.Now(); now.Sub(complained) >= time.Second {
-				complained = now
-				s.log.Warn("no connection can be accepted now", "error", err)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-}
-
 // admit starts a connection, unless there are too many or the node can't serve any. A refused TCP connection is the only
 // "not now" that no client takes for final (amqp.md 1.1).
-func (s *Server) admit(nc net.Conn) {
+func (s *Server) admit(nc net.Conn, secure *tls.Config) {
 	s.accepted.Add(1)
-	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
-	c := newConn(s, nc, host)
+	c := newConn(s, nc, secure)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
 	s.mu.Lock()
 	refused := s.stopped || s.epoch == 0 || s.node == nil || s.sockets >= s.cfg.MaxConnections ||
-		s.waiting >= s.cfg.MaxPending || s.pending[host] >= s.cfg.MaxPendingPeer
+		s.waiting >= s.cfg.MaxPending || !c.loopback && s.pending[c.host] >= s.cfg.MaxPendingPeer
 	if !refused {
 		s.sockets++
 		s.waiting++
-		s.pending[host]++
+		s.pending[c.host]++
 		s.all[c] = struct{}{}
 		s.wg.Add(1)
 		s.busy(s.sockets == 1)
 	}
 	s.mu.Unlock()
 	if refused {
+		cancel()
 		_ = nc.Close()
 		return
 	}
-	go c.run()
+	go c.run(ctx)
 }
 
 // busy tells OnBusy, under mu, so that the calls are in order.
@@ -263,21 +255,28 @@ func (s *Server) remove(c *conn) {
 // stop closes the listener and tells all connections to end; the second time they don't wait for anything. Those that are
 // still in their SASL layer have nothing to lose.
 func (s *Server) stop(reason string) {
-	_ = s.ln.Close()
+	s.closeListeners()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 	for c := range s.all {
 		if c.local == 0 {
-			_ = c.nc.Close()
+			c.cancel()
+			_ = c.socket.Close()
 			continue
 		}
 		c.mail.stop(reason)
 	}
 }
 
-// Close frees the listener of a Server that is not Run.
-func (s *Server) Close() error { return s.ln.Close() }
+// Close frees the listeners of a Server that is not Run.
+func (s *Server) Close() error {
+	var errs []error
+	for _, l := range s.listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Deliver implements replica's Mailbox: effects of one connection, in order; they are copied, and nothing blocks.
 func (s *Server) Deliver(local uint64, effects []command.Effect) {

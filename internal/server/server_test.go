@@ -452,7 +452,7 @@ func TestStop(t *testing.T) {
 func TestStopWithoutAReader(t *testing.T) {
 	n := start(t)
 	ours, theirs := net.Pipe() // takes not one byte that isn't read
-	n.s.admit(theirs)
+	n.s.admit(theirs, nil)
 	c := &client{t: t, nc: ours, eng: engine.New(engine.Config{})}
 	if err := c.eng.Open(*amqp.NewOpen("c")); err != nil {
 		t.Fatal(err)
