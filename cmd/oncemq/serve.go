@@ -47,6 +47,7 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 	flags.StringVar(&f.PeerListen, "peer-listen", "", "`ADDR` for the other nodes (default: this node's in --peers, or "+config.DefaultPeerListen+")")
 	flags.StringVar(&f.Peers, "peers", "", "peer addresses of all nodes, this one included, `1=ADDR,2=ADDR,3=ADDR` (default: a lone node)")
 	flags.StringVar(&f.Admin, "admin", config.DefaultAdmin, "`ADDR` of the HTTP admin API")
+	sizeFlags(c, &f.SizeFlags)
 	flags.BoolVar(&f.Dev, "dev", false, "allow anonymous clients and profiling, on loopback only")
 	flags.StringVar(&f.Safety, "safety", config.DefaultSafety, `"off" answers before replication and fsync: for the demo, with an empty directory`)
 	return c
@@ -56,7 +57,7 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 func serve(c *cobra.Command, cfg config.Serve) error {
 	tuneMemory()
 	logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	n, err := node.Open(node.Options{
+	err := node.Serve(c.Context(), node.Options{
 		Config: cfg, Version: versionText(), Ready: c.OutOrStdout(), Logger: logger,
 		Fatal: func(err error) {
 			logger.Error("the node can't go on", "node", cfg.Node, "error", err)
@@ -68,9 +69,6 @@ func serve(c *cobra.Command, cfg config.Serve) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("starting node %d: %w", cfg.Node, err)
-	}
-	if err := n.Run(c.Context()); err != nil {
 		return fmt.Errorf("node %d: %w", cfg.Node, err)
 	}
 	return nil

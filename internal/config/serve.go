@@ -24,6 +24,7 @@ type ServeFlags struct {
 	Admin      string
 	Safety     string
 	Dev        bool
+	SizeFlags
 }
 
 // The defaults of `oncemq serve`.
@@ -51,6 +52,7 @@ type Serve struct {
 	Dev bool
 	// SafetyOff answers before replication and fsync; it exists for the demo.
 	SafetyOff bool
+	Sizes
 }
 
 // maxNode is the highest node id: it fits the 16 bits that log records give it.
@@ -82,6 +84,7 @@ func (f ServeFlags) Parse() (Serve, error) {
 	default:
 		fault("safety", f.Safety, "not a setting", `"on", or "off" to see the demo's checker find what gets lost`)
 	}
+	faults = append(faults, s.Sizes.parse(f.SizeFlags)...)
 	faults = append(faults, s.parsePeers(f.Peers)...)
 	for _, a := range []struct{ flag, value string }{
 		{"listen", s.Listen}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/admin"
@@ -33,6 +34,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Fatal has to end the process: the node met what only a restart can heal.
 	Fatal func(error)
+
+	announced bool // Ready was written to, by an earlier life
 }
 
 // Node is one assembled node.
@@ -42,6 +45,8 @@ type Node struct {
 	replica *replica.Replica
 	admin   *admin.Server
 	stop    draining
+
+	announced atomic.Bool // Ready was written to
 }
 
 // Open binds the listeners and opens the data directory. It starts nothing.
@@ -75,6 +80,7 @@ func Open(opts Options) (*Node, error) {
 		Peers:     peers,
 		Dir:       cfg.Data,
 		SafetyOff: cfg.SafetyOff,
+		Limits:    limits(cfg.Sizes),
 		Mailbox:   n.server,
 		Fatal:     opts.Fatal,
 		Logger:    opts.Logger,
@@ -157,6 +163,9 @@ func (n *Node) announce(ctx context.Context, failed <-chan error) error {
 			return err
 		case <-tick.C:
 		}
+	}
+	if n.announced.Store(true); n.opts.announced {
+		return nil
 	}
 	st, cfg := n.replica.Status(), n.opts.Config
 	_, err := fmt.Fprintf(n.opts.Ready, "ready: node %d of %d, leader %d, epoch %d, amqp://%s, admin http://%s, data %s, pid %d\n",

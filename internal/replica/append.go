@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"fmt"
+
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/oncemq/oncemq/internal/mutant"
@@ -53,6 +55,10 @@ func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
 			if err := flush(); err != nil {
 				return nil, err
 			}
+		}
+		if m.GetSnapshot() != nil {
+			// core.snapshot never lets raft come to that: a checkpoint is installed by the next start.
+			return nil, fmt.Errorf("raft restored the snapshot of entry %d, which this node doesn't have; report this as a bug", m.GetSnapshot().GetMetadata().GetIndex())
 		}
 		for _, e := range m.GetEntries() {
 			batch.Entries = append(batch.Entries, store.Entry{

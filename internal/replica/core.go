@@ -34,7 +34,8 @@ type core struct {
 	logger *slog.Logger
 	rng    *rand.Rand
 	node   *raft.RawNode
-	stored func() uint64 // the log's last index
+	stored func() uint64                      // the log's last index
+	termAt func(index uint64) (uint64, error) // of an entry in the log
 	home   *home
 
 	// now is a monotonic moment, civil the wall clock in ms, both as of the present step.
@@ -129,6 +130,7 @@ type output struct {
 	notes   []outNote
 	cut     uint64 // what every node has on disk, where it has risen
 	lost    error  // the node can't go on
+	fetch   *Offer // a checkpoint that this node has to fetch
 }
 
 type outRecords struct {
@@ -148,7 +150,7 @@ func (o *output) reset() {
 	clear(o.applies)
 	clear(o.sends)
 	clear(o.records)
-	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0, nil}
+	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0, nil, nil}
 }
 
 // transferring reports that leadership is being handed over: nothing is proposed.
@@ -204,6 +206,9 @@ func (c *core) handle(e *event) {
 			return
 		}
 		if c.late(e.message) {
+			return
+		}
+		if e.message.GetType() == pb.MsgSnap && !c.snapshot(e.message) {
 			return
 		}
 		c.lag.committed(e.message.GetCommit(), e.message.GetType(), c.now)
@@ -280,6 +285,7 @@ func (c *core) leaderTimers() {
 	if c.now >= c.cutTick {
 		c.cutTick = c.now + c.limits.KeepEvery
 		c.tellCut()
+		c.offerAgain()
 		c.checkClock()
 	}
 }

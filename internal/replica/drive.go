@@ -59,17 +59,18 @@ func (r *Replica) applyLoop(stop <-chan struct{}) {
 	}
 }
 
-// keepLoop drives the keep step: the goroutine that cuts the log.
+// keepLoop drives the keep step: the goroutine that cuts the log and makes checkpoints.
 func (r *Replica) keepLoop(stop <-chan struct{}) {
 	ticker := time.NewTicker(r.opts.Limits.KeepEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
+		case <-r.offers.wake:
 		case <-stop:
 			return
 		}
-		if err := r.keep(); err != nil {
+		if err := r.keep(r.monotonic()); err != nil {
 			r.fail(err)
 			return
 		}

@@ -21,6 +21,10 @@ var (
 	// ErrClosed: the Replica was closed or stopped.
 	ErrClosed = errors.New("oncemq: the node is stopped")
 
+	// ErrInstalled: a checkpoint of another node was fetched, which the next Open installs. It ends a Replica whose node was
+	// too far behind to catch up by the log; open it again.
+	ErrInstalled = errors.New("oncemq: a newer state was fetched from another node")
+
 	// ErrDiverged: with safety off, this node had answered what the cluster never got. It
 	// has to start anew.
 	ErrDiverged = errors.New("oncemq: with safety off, this node answered what the cluster never got")

@@ -182,9 +182,10 @@ func (c *core) checkDisk() {
 	}
 }
 
-// tellCut computes what every node has on disk, and tells everyone: the log is cut only
-// below that [6.2], for there are no snapshots yet. Who was not heard of since is told
-// again: it may have forgotten what it had acknowledged, and finds out by this alone.
+// tellCut computes what every node has on disk, and tells everyone: the log is cut
+// below that [6.2], and beyond it only where it has become too long. Who was not heard of
+// since is told again: it may have forgotten what it had acknowledged, and finds out by
+// this alone.
 func (c *core) tellCut() {
 	everyone := c.commit
 	var behind []uint64

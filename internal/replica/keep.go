@@ -1,13 +1,27 @@
 package replica
 
-import "github.com/oncemq/oncemq/internal/mutant"
+import (
+	"time"
 
-// keep is the keep step: it has the log cut below what the state has flushed and every node
-// has on disk [6.2], and flushes the state where only that keeps a large log from being cut. An
-// error is final.
-func (s *steps) keep() error {
-	everyone, applied := s.everyone.Load(), s.state.AppliedIndex()
-	if everyone+applied == s.kept || s.opts.SafetyOff {
+	"github.com/oncemq/oncemq/internal/mutant"
+)
+
+// keep is the keep step: it makes a checkpoint where a peer needs one, has the log cut [6.2], and flushes the state where only
+// that keeps a large log from being cut. An error is final.
+//
+// The log is cut below what the state has flushed. What a node that is behind still needs stays, up to Limits.RetainBytes;
+// beyond that it gets a checkpoint, so that the slowest node doesn't hold the log for ever [6.4]. And what follows a checkpoint
+// that is offered stays, up to as much again: it would be of no use without.
+func (s *steps) keep(now time.Duration) error {
+	if s.opts.SafetyOff {
+		return nil
+	}
+	if err := s.offers.step(now, s.logger); err != nil {
+		return err
+	}
+	s.offers.expire(now, s.opts.Limits.OfferFor)
+	everyone, applied, size := s.everyone.Load(), s.state.AppliedIndex(), s.log.SizeBytes()
+	if everyone+applied == s.kept {
 		return nil
 	}
 	s.kept = everyone + applied
@@ -18,10 +32,17 @@ func (s *steps) keep() error {
 	if mutant.On(mutant.MemoryCut) {
 		durable = applied
 	}
-	if cut := min(durable+1, everyone); cut > s.log.FirstIndex() {
-		s.appends.put(appendJob{cut: cut})
+	cut, retain := everyone, s.opts.Limits.RetainBytes
+	if size > retain {
+		cut = max(cut, s.log.Suffix(retain))
 	}
-	if s.log.SizeBytes() > s.opts.Limits.LogFlushBytes && durable+1 < everyone {
+	if o := s.offers.made.Load(); o != nil && size <= 2*retain {
+		cut = min(cut, o.Index+1)
+	}
+	if at := min(durable+1, cut); at > s.log.FirstIndex() {
+		s.appends.put(appendJob{cut: at})
+	}
+	if size > s.opts.Limits.LogFlushBytes && durable+1 < cut {
 		return s.state.Flush()
 	}
 	return nil

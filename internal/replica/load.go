@@ -9,16 +9,31 @@ import (
 // loadMachine rebuilds the machine from the store's keys, without the bodies: those are
 // never read to decide.
 func loadMachine(s State) (*state.Machine, error) {
-	from, to := []byte{group >> 8, group}, []byte{group >> 8, group + 1}
 	bodies, behind := state.BodyRange(group)
+	return loadRanges(s, [2][]byte{{group >> 8, group}, bodies}, [2][]byte{behind, {group >> 8, group + 1}})
+}
+
+// digestOf is the digest of a state on disk.
+func digestOf(s State) (uint64, error) {
+	from, to := state.ClockRange(group)
+	m, err := loadRanges(s, [2][]byte{from, to})
+	if err != nil {
+		return 0, err
+	}
+	return m.Digest(), nil
+}
+
+// loadRanges makes a machine of what lies in some ranges of keys.
+func loadRanges(s State, ranges ...[2][]byte) (*state.Machine, error) {
 	var err error
 	keys := func(yield func(k, v []byte) bool) {
 		more := true
 		each := func(k, v []byte) bool { more = yield(k, v); return more }
-		if err = s.IterateRange(from, bodies, each); err != nil || !more {
-			return
+		for _, r := range ranges {
+			if err = s.IterateRange(r[0], r[1], each); err != nil || !more {
+				return
+			}
 		}
-		err = s.IterateRange(behind, to, each)
 	}
 	next, stop := iter.Pull2(iter.Seq2[[]byte, []byte](keys))
 	defer stop()

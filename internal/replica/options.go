@@ -82,11 +82,21 @@ type Limits struct {
 	// LogFlushBytes is the size of the log above which the state is flushed so that the
 	// log can be cut [6.2]. 256 MiB.
 	LogFlushBytes int64
+	// RetainBytes is how much of the log is kept for a node that is behind; beyond it that node gets a checkpoint. A
+	// checkpoint that is being fetched holds as much again. 8 GiB, or a fifth of the disk where that is less.
+	RetainBytes int64
+	// FetchBytes is how many bytes a second go to nodes that fetch a checkpoint. 100 MiB.
+	FetchBytes int64
+	// OfferFor is how long a checkpoint is kept that nobody asks for or fetches any more. 60 s.
+	OfferFor time.Duration
 	// SegmentBytes is the size of a log segment. 64 MiB.
 	SegmentBytes int64
 	// KeepEvery is how often it is looked whether the log can be cut. 1 s.
 	KeepEvery time.Duration
 }
+
+// maxRetainBytes is the most of the log that is kept for a node that is behind, where nobody says otherwise.
+const maxRetainBytes = 8 << 30
 
 func (l Limits) withDefaults() Limits {
 	def := func(v *int, d int) {
@@ -99,6 +109,15 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.KeepEvery == 0 {
 		l.KeepEvery = time.Second
+	}
+	if l.RetainBytes == 0 {
+		l.RetainBytes = maxRetainBytes
+	}
+	if l.FetchBytes == 0 {
+		l.FetchBytes = 100 << 20
+	}
+	if l.OfferFor == 0 {
+		l.OfferFor = time.Minute
 	}
 	if l.LogFlushBytes == 0 {
 		l.LogFlushBytes = 256 << 20

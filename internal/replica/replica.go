@@ -24,7 +24,11 @@ type Replica struct {
 	steps
 
 	dir   *store.Dir
+	disk  *store.State // steps.state
 	peers *peer.Network
+	shelf shelf // the checkpoint that others may fetch
+
+	fetched atomic.Int64 // bytes of checkpoints that were fetched
 
 	done     chan struct{} // closed when the node ends
 	ended    chan struct{} // closed when all goroutines are gone and the files are closed
@@ -56,6 +60,7 @@ func Open(opts Options) (*Replica, error) {
 	r.peers = peer.New(peer.Config{
 		Stamp: r.stamp(), Addresses: addresses, Listener: r.opts.Listener, Dial: opts.Dial,
 		Handler: peerHandler{r.events, r.events.putBounded}, Logger: r.logger, QueueBytes: opts.Limits.PeerQueueBytes,
+		Source: r, FetchBytes: r.opts.Limits.FetchBytes,
 	})
 	r.network = r.peers
 	r.starting()
@@ -86,7 +91,18 @@ func (r *Replica) openFiles() (err error) {
 	if r.dir, err = store.Open(store.Options{Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff}); err != nil {
 		return err
 	}
-	log, err := r.dir.OpenLog(store.LogOptions{Group: group, SegmentBytes: o.Limits.SegmentBytes})
+	logOptions := store.LogOptions{Group: group, SegmentBytes: o.Limits.SegmentBytes}
+	installed, err := r.dir.Install(logOptions)
+	if err != nil {
+		return err
+	}
+	if installed != nil {
+		r.logger.Info("a checkpoint is installed", "entry", installed.Index, "term", installed.Term, "of node", installed.Node, "bytes", installed.Bytes())
+	}
+	if total, _ := r.dir.DiskBytes(); total > 0 && o.Limits.RetainBytes == maxRetainBytes {
+		o.Limits.RetainBytes = min(o.Limits.RetainBytes, int64(total/5))
+	}
+	log, err := r.dir.OpenLog(logOptions)
 	if err != nil {
 		return err
 	}
@@ -99,7 +115,8 @@ func (r *Replica) openFiles() (err error) {
 	if err != nil {
 		return err
 	}
-	r.state = disk
+	r.state, r.disk = disk, disk
+	r.offers.make, r.offers.drop = r.makeCheckpoint, func(Offer) { r.shelf.put(nil) }
 	return r.load()
 }
 
@@ -135,7 +152,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		err = r.build(stamp, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), uint64(time.Now().UnixMicro()))
 	}
 	if err == nil {
-		for _, loop := range []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop} {
+		for _, loop := range []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop, r.fetchLoop} {
 			loops.Go(func() { loop(r.done) })
 		}
 	} else if asking.Err() == nil {
@@ -171,6 +188,13 @@ func (r *Replica) fail(err error) {
 		r.opts.Fatal(err)
 	}
 	r.end()
+}
+
+// finish ends the node for a reason that is none to complain about.
+func (r *Replica) finish(err error) {
+	if r.failure.CompareAndSwap(nil, &err) {
+		r.end()
+	}
 }
 
 // end makes all goroutines end.

@@ -40,6 +40,10 @@ type StepOptions struct {
 	Stream uint64
 	// Began is the moment at which the now of Raft is 0; LeaseUntil counts from it.
 	Began time.Time
+	// Checkpoint makes a checkpoint of State, within Keep; Drop forgets the one that it made. Nil: there are none, and a node
+	// that needs one waits.
+	Checkpoint func() (Offer, error)
+	Drop       func(Offer)
 	// Logger takes what the node has to say; nil drops it.
 	Logger *slog.Logger
 	// Limits are as for a Replica; a Tick is the time of Raft's now.
@@ -80,6 +84,7 @@ func NewStepper(o StepOptions) (*Stepper, error) {
 	s := &Stepper{steps: newSteps(opts, o.Began, drawFrom(o.Rand))}
 	s.log, s.state, s.network = o.Log, o.State, frames(o.Send)
 	s.handler = peerHandler{s.events, func(e event, _ int) { s.events.put(e) }}
+	s.offers.make, s.offers.drop = o.Checkpoint, o.Drop
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -152,9 +157,20 @@ func (s *Stepper) Apply() error {
 	return s.apply()
 }
 
-// Keep has the log cut, by the next Append, and flushes a state that keeps it from being cut.
+// Keep has the log cut, by the next Append, flushes a state that keeps it from being cut, and makes the checkpoint that
+// another node needs.
 // Call it about every Limits.KeepEvery. An error is final: the node has to crash.
-func (s *Stepper) Keep() error { return s.keep() }
+func (s *Stepper) Keep() error { return s.keep(s.now) }
+
+// Wanted is the checkpoint of another node that this one has to fetch, and install in the place of its log and state before
+// the next Stepper is made; ok is false while it can go on from the log.
+func (s *Stepper) Wanted() (o Offer, ok bool) {
+	wanted := s.wanted.Load()
+	if wanted == nil || wanted.Index <= s.state.AppliedIndex() {
+		return Offer{}, false
+	}
+	return *wanted, true
+}
 
 // Prepare does a small step of the log's work ahead; more reports that another would help. Call
 // it while nothing is to be appended, or never. An error is final: the node has to crash.

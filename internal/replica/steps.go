@@ -48,10 +48,11 @@ type steps struct {
 	appender appender
 	applier  *applier
 	requests *requests
-	lazy     lazySends     // of the raft step
-	shownAt  time.Duration // of the raft step
-	wantedAt time.Duration // of the raft step: when snapshotWanted complained last
-	kept     uint64        // of the keep step: what was seen when it last did something
+	lazy     lazySends             // of the raft step
+	shownAt  time.Duration         // of the raft step
+	offers   offers                // checkpoints made here
+	wanted   atomic.Pointer[Offer] // one of another node, that this one has to fetch
+	kept     uint64                // of the keep step: what was seen when it last did something
 
 	// Queues that were taken, for reuse; each of its step.
 	takenEvents  []event
@@ -69,7 +70,7 @@ type steps struct {
 func newSteps(opts Options, began time.Time, random func([]byte)) steps {
 	return steps{
 		opts: opts, logger: opts.Logger, began: began, random: random,
-		home: newHome(random), requests: &requests{},
+		home: newHome(random), requests: &requests{}, offers: offers{wake: make(chan struct{}, 1)},
 		events: newInbox[event](), appends: newInbox[appendJob](), applies: newInbox[applyJob](),
 	}
 }
@@ -97,7 +98,7 @@ func (s *steps) starting() {
 func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	c := &core{
 		self: uint64(s.opts.Node), limits: s.opts.Limits, safety: !s.opts.SafetyOff, logger: s.logger,
-		rng: rng, home: s.home, stored: s.log.LastIndex,
+		rng: rng, home: s.home, stored: s.log.LastIndex, termAt: s.log.Term,
 		term: s.start.State.Term, commit: s.start.State.Commit, stamp: stamp, dropEntry: s.opts.testDrop,
 	}
 	if s.opts.SafetyOff {
@@ -110,7 +111,8 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 			c.others = append(c.others, v)
 		}
 	}
-	s.disk = &storage{log: s.log, start: s.start, voters: stamp.Voters, snapshotWanted: s.snapshotWanted}
+	s.offers.log = s.log
+	s.disk = &storage{log: s.log, start: s.start, voters: stamp.Voters, offered: s.offers.offered}
 	if err := c.init(s.disk, stream); err != nil {
 		return err
 	}
@@ -123,17 +125,6 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	s.applier.report()
 	s.events.put(event{kind: evProgress, progress: s.applier.out.progress})
 	return nil
-}
-
-// snapshotWanted says that the log lacks what a peer needs. It is kept for the slowest peer,
-// so this is a fault.
-func (s *steps) snapshotWanted() {
-	now := s.core.now
-	if s.wantedAt != 0 && now < s.wantedAt+complainEvery {
-		return // raft asks again with every heartbeat
-	}
-	s.wantedAt = now
-	s.logger.Error("a peer needs entries that the log has no more; snapshots don't exist yet: stop it, and replace its directory by a copy of another stopped node's state")
 }
 
 // raft is the raft step, with all that is queued. wake is the moment by which it wants to be
@@ -168,6 +159,9 @@ func (s *steps) lose(err error) {
 func (s *steps) route(out *output) {
 	if out.lost != nil {
 		s.lose(out.lost)
+	}
+	if out.fetch != nil {
+		s.wanted.Store(out.fetch)
 	}
 	if len(out.appends) > 0 || out.cut > 0 {
 		for _, m := range out.appends {

@@ -25,6 +25,7 @@ type Log interface {
 	Entries(dst []store.Entry, lo, hi, maxBytes uint64) ([]store.Entry, error)
 	HardState() store.HardState
 	SizeBytes() int64
+	Suffix(bytes int64) (index uint64)
 	Path() string
 	Close() error
 }
@@ -48,9 +49,9 @@ type storage struct {
 	log    Log
 	start  store.Start
 	voters []uint64
-	// snapshotWanted is told when raft can't help a peer from the log alone.
-	snapshotWanted func()
-	failed         error // of a read that raft can't do without; it panics then
+	// offered is the checkpoint for a peer that raft can't help from the log alone; nil: not yet.
+	offered func() *Offer
+	failed  error // of a read that raft can't do without; it panics then
 }
 
 // InitialState implements raft.Storage.
@@ -92,11 +93,18 @@ func (s *storage) LastIndex() (uint64, error) { return s.log.LastIndex(), nil }
 // FirstIndex implements raft.Storage.
 func (s *storage) FirstIndex() (uint64, error) { return s.log.FirstIndex(), nil }
 
-// Snapshot implements raft.Storage. There are no snapshots in this version: the log waits
-// for the slowest peer, so raft asks only if something is wrong.
+// Snapshot implements raft.Storage. It carries no data: the peer fetches the checkpoint.
 func (s *storage) Snapshot() (*pb.Snapshot, error) {
-	s.snapshotWanted()
-	return nil, raft.ErrSnapshotTemporarilyUnavailable
+	o := s.offered()
+	if o == nil {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable // raft asks again with the next heartbeat
+	}
+	return &pb.Snapshot{
+		Data: o.appendTo(nil, s.log.FirstIndex()),
+		Metadata: &pb.SnapshotMetadata{
+			Index: &o.Index, Term: &o.Term, ConfState: pb.EnsureConfState(&pb.ConfState{Voters: s.voters}),
+		},
+	}, nil
 }
 
 // raftError is an error as raft knows it. It knows those of a log that is cut or short; over any other it panics, and steps.raft

@@ -109,6 +109,17 @@ func (l *MemLog) Empty() bool { return l.now.last() == 0 && l.state == (store.Ha
 // SizeBytes implements replica.Log.
 func (l *MemLog) SizeBytes() int64 { return l.now.bytes }
 
+// Suffix implements replica.Log.
+func (l *MemLog) Suffix(bytes int64) uint64 {
+	m := &l.now
+	for i := len(m.entries) - 1; i >= 0; i-- {
+		if bytes -= entryBytes + int64(len(m.entries[i].Data)); bytes < 0 {
+			return m.entries[i].Index + 1
+		}
+	}
+	return m.base + 1
+}
+
 // Path implements replica.Log.
 func (l *MemLog) Path() string { return logPath }
 

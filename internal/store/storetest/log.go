@@ -184,6 +184,9 @@ func suiteCut(t *testing.T, d Disk[Log]) {
 		mustAppend(t, l, store.Append{State: store.HardState{Term: all[i].Term, Vote: 2}, Entries: all[i : i+2]})
 	}
 	before := l.SizeBytes()
+	if all, none, some := l.Suffix(before), l.Suffix(0), l.Suffix(before/2); all != 1 || none != 201 || some < 70 || some > 140 {
+		t.Errorf("suffixes of %d, %d and 0 bytes begin at %d, %d and %d", before, before/2, all, some, none)
+	}
 	for _, cut := range []uint64{1, 20, 101, 101, 60, 198} {
 		if err := l.Cut(cut); err != nil {
 			t.Fatal(err)
