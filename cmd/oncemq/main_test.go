@@ -9,7 +9,17 @@ import (
 // TestWrongUsage: exit status 2, and a message that says which value, why, what is allowed.
 func TestWrongUsage(t *testing.T) {
 	for _, tc := range []struct{ args, says string }{
-		{"serve", `--dev "false"`},
+		{"serve --listen off", `--listen "off"`},
+		{"serve --listen 0.0.0.0:5672", `--listen "0.0.0.0:5672"`},
+		{"serve --listen-tls 0.0.0.0:5671", `--tls-cert ""`},
+		{"serve --tls-key k.pem", `--tls-key "k.pem"`},
+		{"user add", "one NAME"},
+		{"user add alice hunter2", "no password"},
+		{"user add alice --no-password --password-file x", "exclude"},
+		{"user add alice --password-file /nowhere/p", "/nowhere/p"},
+		{"user add alice --password hunter2", "--password"},
+		{"user list --admin 10.0.0.1:8161", `--admin "10.0.0.1:8161"`},
+		{"user remove alice", `"remove"`},
 		{"serve --dev --node 0", `--node "0"`},
 		{"serve --dev --listen 0.0.0.0:5672", `--listen "0.0.0.0:5672"`},
 		{"serve --dev --safety perhaps", `--safety "perhaps"`},

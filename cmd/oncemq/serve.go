@@ -29,6 +29,12 @@ func serveCommand() *cobra.Command {
   oncemq serve --dev --node 2 --data n2 --peers $peers --listen 127.0.0.1:5682 --admin 127.0.0.1:8171 &
   oncemq serve --dev --node 3 --data n3 --peers $peers --listen 127.0.0.1:5692 --admin 127.0.0.1:8181 &
 
+Without --dev clients need a name: "oncemq user add" makes one. Others than this
+machine are served with TLS alone, and once there is a user:
+
+  oncemq serve --listen-tls 0.0.0.0:5671 --tls-cert mq1.pem --tls-key mq1.key
+
+The files of --tls-cert, --tls-key and --tls-client-ca are read anew when they change.
 One line on standard output says that the node is ready; logs go to standard error.
 Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 		Args: noArgs,
@@ -43,7 +49,12 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 	flags := c.Flags()
 	flags.StringVar(&f.Node, "node", config.DefaultNode, "this node's `ID`, 1 and up, never used again by another node")
 	flags.StringVar(&f.Data, "data", config.DefaultData, "data `DIR` of this node alone")
-	flags.StringVar(&f.Listen, "listen", config.DefaultListen, "`ADDR` for AMQP clients")
+	flags.StringVar(&f.Listen, "listen", config.DefaultListen, "loopback `ADDR` for AMQP clients without TLS, or off")
+	flags.StringVar(&f.ListenTLS, "listen-tls", "", "`ADDR` for AMQP clients with TLS (default: none)")
+	flags.StringVar(&f.TLSCert, "tls-cert", "", "`FILE` with the certificate for --listen-tls and its chain, PEM")
+	flags.StringVar(&f.TLSKey, "tls-key", "", "`FILE` with its key, PEM")
+	flags.StringVar(&f.TLSClientCA, "tls-client-ca", "", "`FILE` with certificates that sign clients', PEM: a client whose certificate names a user (SAN) needs no password")
+	flags.BoolVar(&f.Plain, "sasl-plain", false, "allow SASL PLAIN, over TLS and from this machine, for clients that can't SCRAM")
 	flags.StringVar(&f.PeerListen, "peer-listen", "", "`ADDR` for the other nodes (default: this node's in --peers, or "+config.DefaultPeerListen+")")
 	flags.StringVar(&f.Peers, "peers", "", "peer addresses of all nodes, this one included, `1=ADDR,2=ADDR,3=ADDR` (default: a lone node)")
 	flags.StringVar(&f.Admin, "admin", config.DefaultAdmin, "`ADDR` of the HTTP admin API")

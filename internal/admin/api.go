@@ -18,6 +18,7 @@ import (
 // api holds the handlers. It has no state of its own.
 type api struct {
 	node    Node
+	users   Users
 	timeout time.Duration
 }
 

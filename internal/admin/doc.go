@@ -8,12 +8,17 @@
 //	GET    /api/v1/queues/NAME        depth and messages in flight
 //	DELETE /api/v1/queues/NAME        the queue and its messages
 //	POST   /api/v1/queues/NAME/purge  the messages that nobody holds
+//	GET    /api/v1/users              who may connect
+//	PUT    /api/v1/users/NAME         make the user: 201, or 409 where it was there
+//	DELETE /api/v1/users/NAME         the user, whose connections end
+//	PUT    /api/v1/users/NAME/password
 //
-// Every answer is a JSON object; every error is {"error": "..."} with a 4xx or 5xx
+// The two PUTs of users take {"password": "..."}, or null for a user that comes with a
+// certificate only. Every answer is a JSON object; every error is {"error": "..."} with a 4xx or 5xx
 // status. With Config.Dev there is also /debug/pprof, and what Config.Routes adds.
 //
 // Invariants: it listens on loopback only, refuses requests whose Host isn't loopback
 // (a web page that re-binds its name) or that come from another site, and every
-// request ends within a time limit. It knows nothing of raft, storage or AMQP: what
+// request ends within a time limit. A password is never logged nor repeated. It knows nothing of raft, storage or AMQP: what
 // it needs stands in Node, which package replica fulfils through cmd/oncemq.
 package admin

@@ -17,6 +17,8 @@ type Config struct {
 	// Addr is the loopback host:port to listen on; port 0 means any.
 	Addr string
 	Node Node
+	// Users are the cluster's users; nil leaves their paths out.
+	Users Users
 	// Dev adds /debug/pprof and Routes.
 	Dev bool
 	// Routes are further handlers by net/http pattern, mounted only with Dev. They
@@ -56,7 +58,7 @@ func Listen(cfg Config) (*Server, error) {
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		l.Close()
-		return nil, fmt.Errorf("admin listener %s: not a loopback address; the API has no users yet, so nobody else may reach it", cfg.Addr)
+		return nil, fmt.Errorf("admin listener %s: not a loopback address; the API asks nobody for a name, so only this machine may reach it", cfg.Addr)
 	}
 	return &Server{cfg: cfg, listener: l, http: &http.Server{
 		Handler:           Handler(cfg),
@@ -98,7 +100,7 @@ func Handler(cfg Config) http.Handler {
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = 10 * time.Second
 	}
-	a := &api{node: cfg.Node, timeout: cfg.RequestTimeout}
+	a := &api{node: cfg.Node, users: cfg.Users, timeout: cfg.RequestTimeout}
 	mux := http.NewServeMux()
 	a.route(mux, "/api/v1/status", methods{http.MethodGet: a.status})
 	a.route(mux, "/livez", methods{http.MethodGet: a.live})
@@ -107,6 +109,11 @@ func Handler(cfg Config) http.Handler {
 		http.MethodPut: a.createQueue, http.MethodGet: a.readQueue, http.MethodDelete: a.deleteQueue,
 	})
 	a.route(mux, "/api/v1/queues/{name}/purge", methods{http.MethodPost: a.purgeQueue})
+	if cfg.Users != nil {
+		a.route(mux, "/api/v1/users", methods{http.MethodGet: a.listUsers})
+		a.route(mux, "/api/v1/users/{name}", methods{http.MethodPut: a.addUser, http.MethodDelete: a.deleteUser})
+		a.route(mux, "/api/v1/users/{name}/password", methods{http.MethodPut: a.changePassword})
+	}
 	if cfg.Dev {
 		mountProfiles(mux)
 		for pattern, h := range cfg.Routes {
@@ -114,7 +121,7 @@ func Handler(cfg Config) http.Handler {
 		}
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, fmt.Errorf("no such path: %s; see /api/v1/status, /api/v1/queues/NAME, /livez, /readyz", r.URL.Path))
+		writeError(w, http.StatusNotFound, fmt.Errorf("no such path: %s; see /api/v1/status, /api/v1/queues/NAME, /api/v1/users, /livez, /readyz", r.URL.Path))
 	})
 	return guard(mux)
 }
@@ -140,8 +147,8 @@ func unlimited(h http.Handler) http.Handler {
 	})
 }
 
-// guard refuses what a web page could make a browser send here: there are no users
-// yet, so being on this machine is the only right that is checked.
+// guard refuses what a web page could make a browser send here: the API asks nobody for
+// a name, so being on this machine is the only right that is checked.
 func guard(h http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,6 +25,12 @@ type ServeFlags struct {
 	Safety     string
 	Dev        bool
 	SizeFlags
+
+	ListenTLS   string // empty: no listener with TLS
+	TLSCert     string
+	TLSKey      string
+	TLSClientCA string
+	Plain       bool
 }
 
 // The defaults of `oncemq serve`.
@@ -37,18 +43,26 @@ const (
 	DefaultSafety     = "on"
 )
 
+// Off as the value of --listen means that there is no plaintext listener.
+const Off = "off"
+
 // Serve is the validated configuration of a node.
 type Serve struct {
 	// Node is this node's raft id, 1 and up, a key of Peers.
 	Node uint64
 	// Data is the data directory.
 	Data string
-	// Listen, PeerListen and Admin are loopback host:port addresses; port 0 means any.
+	// Listen, PeerListen and Admin are loopback host:port addresses; port 0 means any. Listen is empty where there is no plaintext
+	// listener for clients.
 	Listen, PeerListen, Admin string
+	// ListenTLS is the host:port for clients with TLS, empty for none; with it go TLSCert and TLSKey, and perhaps TLSClientCA: PEM files.
+	ListenTLS, TLSCert, TLSKey, TLSClientCA string
+	// Plain allows SASL PLAIN, over TLS and from this machine.
+	Plain bool
 	// Peers are the peer addresses of all nodes, this one included; one or three.
 	Peers map[uint64]string
 	// Dev allows what is fit for a developer's machine only: anonymous clients and
-	// profiling.
+	// profiling. All addresses are loopback ones then.
 	Dev bool
 	// SafetyOff answers before replication and fsync; it exists for the demo.
 	SafetyOff bool
@@ -60,7 +74,10 @@ const maxNode = 1<<16 - 1
 
 // Parse validates f. Its error joins all faults found, one a line, and wraps ErrUsage.
 func (f ServeFlags) Parse() (Serve, error) {
-	s := Serve{Data: f.Data, Listen: f.Listen, PeerListen: f.PeerListen, Admin: f.Admin, Dev: f.Dev}
+	s := Serve{
+		Data: f.Data, Listen: f.Listen, PeerListen: f.PeerListen, Admin: f.Admin, Dev: f.Dev,
+		ListenTLS: f.ListenTLS, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA, Plain: f.Plain,
+	}
 	var faults []error
 	fault := func(flag, value, why, allowed string) {
 		faults = append(faults, Fault(flag, value, why, allowed))
@@ -73,9 +90,8 @@ func (f ServeFlags) Parse() (Serve, error) {
 	if f.Data == "" {
 		fault("data", f.Data, "no directory", "the path of a directory that belongs to this node alone")
 	}
-	if !f.Dev {
-		fault("dev", "false", "users and TLS don't exist yet, so every client is anonymous",
-			"--dev, on loopback addresses, on a machine whose users may all use the broker")
+	if f.Listen == Off {
+		s.Listen = ""
 	}
 	switch f.Safety {
 	case "on":
@@ -86,9 +102,13 @@ func (f ServeFlags) Parse() (Serve, error) {
 	}
 	faults = append(faults, s.Sizes.parse(f.SizeFlags)...)
 	faults = append(faults, s.parsePeers(f.Peers)...)
+	faults = append(faults, s.checkTLS()...)
 	for _, a := range []struct{ flag, value string }{
 		{"listen", s.Listen}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
 	} {
+		if a.flag == "listen" && f.Listen == Off {
+			continue
+		}
 		if err := Loopback(a.flag, a.value); err != nil {
 			faults = append(faults, err)
 		}
@@ -98,6 +118,34 @@ func (f ServeFlags) Parse() (Serve, error) {
 		return Serve{}, errors.Join(faults...)
 	}
 	return s, nil
+}
+
+// checkTLS checks the listener with TLS and what goes with it.
+func (s *Serve) checkTLS() (faults []error) {
+	if s.ListenTLS == "" {
+		for _, a := range []struct{ flag, value string }{{"tls-cert", s.TLSCert}, {"tls-key", s.TLSKey}, {"tls-client-ca", s.TLSClientCA}} {
+			if a.value != "" {
+				faults = append(faults, Fault(a.flag, a.value, "there is no listener with TLS", "--listen-tls with it"))
+			}
+		}
+		if s.Listen == "" {
+			faults = append(faults, Fault("listen", Off, "no listener for clients is left", "--listen-tls with it"))
+		}
+		return faults
+	}
+	check := address
+	if s.Dev {
+		check = Loopback
+	}
+	if err := check("listen-tls", s.ListenTLS); err != nil {
+		faults = append(faults, err)
+	}
+	for _, a := range []struct{ flag, value string }{{"tls-cert", s.TLSCert}, {"tls-key", s.TLSKey}} {
+		if a.value == "" {
+			faults = append(faults, Fault(a.flag, "", "--listen-tls needs it", "the path of a file in PEM form"))
+		}
+	}
+	return faults
 }
 
 // parsePeers reads "1=host:port,2=host:port,3=host:port", and finds PeerListen in it
@@ -152,7 +200,7 @@ func (s *Serve) parsePeers(list string) (faults []error) {
 func (s *Serve) clashes() (faults []error) {
 	seen := map[string]string{}
 	for _, a := range []struct{ flag, value string }{
-		{"listen", s.Listen}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
+		{"listen", s.Listen}, {"listen-tls", s.ListenTLS}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
 	} {
 		if _, port, err := net.SplitHostPort(a.value); err != nil || port == "0" {
 			continue
@@ -172,7 +220,20 @@ func Fault(flag, value, why, allowed string) error {
 
 // Loopback checks that addr is host:port with a loopback IP address (or "localhost").
 func Loopback(flag, addr string) error {
-	const allowed = "a loopback address such as 127.0.0.1:5672, until users and TLS exist"
+	const allowed = "a loopback address such as 127.0.0.1:5672; for others there is --listen-tls, without --dev"
+	if err := address(flag, addr); err != nil {
+		return err
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
+		return Fault(flag, addr, "others could reach it, and it has no TLS or lets everybody in", allowed)
+	}
+	return nil
+}
+
+// address checks that addr is host:port with an IP address (or "localhost").
+func address(flag, addr string) error {
+	const allowed = "an IP address and a port, such as 127.0.0.1:5672 (loopback)"
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return Fault(flag, addr, "not host:port", allowed)
@@ -182,15 +243,8 @@ func Loopback(flag, addr string) error {
 	} else if n == 0 && flag == "peers" {
 		return Fault(flag, addr, "the other nodes can't know a port chosen by the system", "a port from 1 to 65535")
 	}
-	if host == "localhost" {
-		return nil
-	}
-	ip := net.ParseIP(host)
-	if ip == nil {
+	if host != "localhost" && net.ParseIP(host) == nil {
 		return Fault(flag, addr, fmt.Sprintf("%q isn't an IP address", host), allowed)
-	}
-	if !ip.IsLoopback() {
-		return Fault(flag, addr, "others could reach it, and every client is anonymous", allowed)
 	}
 	return nil
 }

@@ -33,6 +33,18 @@ func TestServeTakesPeerListenFromPeers(t *testing.T) {
 	}
 }
 
+func TestServeWithTLS(t *testing.T) {
+	f := defaults()
+	f.Dev, f.Listen, f.ListenTLS, f.TLSCert, f.TLSKey, f.TLSClientCA, f.Plain = false, Off, "0.0.0.0:5671", "c", "k", "ca", true
+	s, err := f.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Listen != "" || s.ListenTLS != "0.0.0.0:5671" || s.TLSCert != "c" || s.TLSKey != "k" || s.TLSClientCA != "ca" || !s.Plain || s.Dev {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestServeFaults: each fault names the flag, quotes the value, says why and what is allowed.
 func TestServeFaults(t *testing.T) {
 	three := "1=127.0.0.1:7001,2=127.0.0.1:7002,3=127.0.0.1:7003"
@@ -46,7 +58,16 @@ func TestServeFaults(t *testing.T) {
 		{"node negative", func(f *ServeFlags) { f.Node = "-1" }, []string{`--node "-1"`}},
 		{"node huge", func(f *ServeFlags) { f.Node = "65536" }, []string{`--node "65536"`}},
 		{"no data", func(f *ServeFlags) { f.Data = "" }, []string{`--data ""`, "directory"}},
-		{"no dev", func(f *ServeFlags) { f.Dev = false }, []string{`--dev "false"`, "anonymous"}},
+		{"certificate without TLS", func(f *ServeFlags) { f.TLSCert = "c.pem" }, []string{`--tls-cert "c.pem"`, "--listen-tls"}},
+		{"key without TLS", func(f *ServeFlags) { f.TLSKey = "k.pem" }, []string{`--tls-key "k.pem"`, "--listen-tls"}},
+		{"CA without TLS", func(f *ServeFlags) { f.TLSClientCA = "ca.pem" }, []string{`--tls-client-ca "ca.pem"`, "--listen-tls"}},
+		{"TLS without a certificate", func(f *ServeFlags) { f.ListenTLS, f.TLSKey = "127.0.0.1:5671", "k" }, []string{`--tls-cert ""`, "PEM"}},
+		{"TLS without a key", func(f *ServeFlags) { f.ListenTLS, f.TLSCert = "127.0.0.1:5671", "c" }, []string{`--tls-key ""`, "PEM"}},
+		{"TLS for all with dev", func(f *ServeFlags) { f.ListenTLS, f.TLSCert, f.TLSKey = "0.0.0.0:5671", "c", "k" }, []string{`--listen-tls "0.0.0.0:5671"`, "without --dev"}},
+		{"TLS by name", func(f *ServeFlags) { f.ListenTLS, f.TLSCert, f.TLSKey = "mq1:5671", "c", "k" }, []string{`--listen-tls "mq1:5671"`}},
+		{"TLS at the same address", func(f *ServeFlags) { f.ListenTLS, f.TLSCert, f.TLSKey = f.Listen, "c", "k" }, []string{`--listen-tls`, "--listen has the same"}},
+		{"plaintext for all without dev", func(f *ServeFlags) { f.Dev, f.Listen = false, "0.0.0.0:5672" }, []string{`--listen "0.0.0.0:5672"`, "--listen-tls"}},
+		{"no listener", func(f *ServeFlags) { f.Listen = Off }, []string{`--listen "off"`, "--listen-tls"}},
 		{"safety", func(f *ServeFlags) { f.Safety = "maybe" }, []string{`--safety "maybe"`, `"off"`}},
 		{"listen open", func(f *ServeFlags) { f.Listen = "0.0.0.0:5672" }, []string{`--listen "0.0.0.0:5672"`, "loopback"}},
 		{"listen all", func(f *ServeFlags) { f.Listen = ":5672" }, []string{`--listen ":5672"`, "loopback"}},

@@ -2,17 +2,20 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/admin"
 	"github.com/oncemq/oncemq/internal/bench"
+	"github.com/oncemq/oncemq/internal/certs"
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/config"
 	"github.com/oncemq/oncemq/internal/frontend"
@@ -43,6 +46,7 @@ type Node struct {
 	opts    Options
 	server  *server.Server
 	replica *replica.Replica
+	users   *users
 	admin   *admin.Server
 	stop    draining
 
@@ -52,22 +56,9 @@ type Node struct {
 // Open binds the listeners and opens the data directory. It starts nothing.
 func Open(opts Options) (*Node, error) {
 	cfg := opts.Config
-	n := &Node{opts: opts}
-	var err error
+	n := &Node{opts: opts, users: &users{making: make(chan struct{}, 1)}}
 	clients, admins := connections(descriptors())
-	n.server, err = server.New(server.Config{
-		Listen:         cfg.Listen,
-		MaxConnections: clients,
-		Dev:            cfg.Dev,
-		Frontend: frontend.Config{
-			ContainerID: fmt.Sprintf("oncemq-%d", cfg.Node),
-			Version:     opts.Version,
-			Dev:         cfg.Dev,
-		},
-		Logger: opts.Logger,
-		// An idle node keeps up no lease and costs nothing.
-		OnBusy: func(busy bool) { n.replica.WantLease(busy) },
-	})
+	err := n.listen(clients)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +79,9 @@ func Open(opts Options) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.server.Close())
 	}
+	n.users.replica = n.replica
 	n.admin, err = admin.Listen(admin.Config{
-		Addr: cfg.Admin, MaxConnections: admins,
+		Addr: cfg.Admin, MaxConnections: admins, Users: n.users,
 		Node:   &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid()},
 		Dev:    cfg.Dev,
 		Routes: map[string]http.Handler{bench.RawPattern: bench.RawHandler(n.rawWriter)},
@@ -99,6 +91,36 @@ func Open(opts Options) (*Node, error) {
 		return nil, errors.Join(err, n.server.Close(), n.replica.Close())
 	}
 	return n, nil
+}
+
+// listen binds the clients' listeners.
+func (n *Node) listen(clients int) error {
+	cfg := n.opts.Config
+	var secure *tls.Config
+	if cfg.ListenTLS != "" {
+		files, err := certs.NewListener(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}, n.opts.Logger)
+		if err != nil {
+			return err
+		}
+		secure = files.Config()
+	}
+	var err error
+	n.server, err = server.New(server.Config{
+		Listen:    cfg.Listen,
+		ListenTLS: cfg.ListenTLS, TLS: secure,
+		MaxConnections: clients,
+		Dev:            cfg.Dev, Users: n.users, Plain: cfg.Plain,
+		Frontend: frontend.Config{
+			ContainerID: fmt.Sprintf("oncemq-%d", cfg.Node),
+			Version:     n.opts.Version,
+			Dev:         cfg.Dev,
+			Access:      func(principal string, _ frontend.Right, _ string) bool { return access(principal) },
+		},
+		Logger: n.opts.Logger,
+		// An idle node keeps up no lease and costs nothing.
+		OnBusy: func(busy bool) { n.replica.WantLease(busy) },
+	})
+	return err
 }
 
 // rawWriter gives the benchmark a way past the frontend.
@@ -155,7 +177,8 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) announce(ctx context.Context, failed <-chan error) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for n.replica.Ready() != nil {
+	var err error
+	for !n.ready(ctx, &err) {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -164,11 +187,34 @@ func (n *Node) announce(ctx context.Context, failed <-chan error) error {
 		case <-tick.C:
 		}
 	}
+	if err != nil {
+		return err
+	}
 	if n.announced.Store(true); n.opts.announced {
 		return nil
 	}
 	st, cfg := n.replica.Status(), n.opts.Config
-	_, err := fmt.Fprintf(n.opts.Ready, "ready: node %d of %d, leader %d, epoch %d, amqp://%s, admin http://%s, data %s, pid %d\n",
-		cfg.Node, len(cfg.Peers), st.Leader, st.Epoch, n.server.Addr(), n.admin.Addr(), cfg.Data, os.Getpid())
+	var urls []string
+	if cfg.Listen != "" {
+		urls = append(urls, "amqp://"+n.server.Addr().String())
+	}
+	if cfg.ListenTLS != "" {
+		urls = append(urls, "amqps://"+n.server.AddrTLS().String())
+	}
+	_, err = fmt.Fprintf(n.opts.Ready, "ready: node %d of %d, leader %d, epoch %d, %s, admin http://%s, data %s, pid %d\n",
+		cfg.Node, len(cfg.Peers), st.Leader, st.Epoch, strings.Join(urls, ", "), n.admin.Addr(), cfg.Data, os.Getpid())
 	return err
+}
+
+// ready says whether the node can serve, or never will, which err says then.
+func (n *Node) ready(ctx context.Context, err *error) bool {
+	if n.replica.Ready() != nil {
+		return false
+	}
+	e := n.users.check(ctx, n.server.Exposed())
+	if errors.Is(e, ErrNoUser) {
+		*err = e
+		return true
+	}
+	return e == nil // else there is no majority now
 }

@@ -50,7 +50,14 @@ func (l *line) Write(b []byte) (int, error) {
 
 func open(t *testing.T, cfg config.Serve) *running {
 	t.Helper()
-	cfg.Dev, cfg.Listen, cfg.Admin = true, "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Dev = true
+	return openAs(t, cfg)
+}
+
+// openAs is open without --dev.
+func openAs(t *testing.T, cfg config.Serve) *running {
+	t.Helper()
+	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	r := &running{lines: &line{full: make(chan struct{})}, ended: make(chan error, 1)}
 	n, err := Open(Options{
 		Config: cfg, Version: "test", Ready: r.lines, Logger: slog.New(slog.DiscardHandler),
