@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/oncemq/oncemq/internal/certs/certstest"
 	"github.com/oncemq/oncemq/test/cluster"
 )
 
@@ -55,7 +56,14 @@ func TestServeRefusesWrongFlags(t *testing.T) {
 		})
 	}
 	t.Run("without dev", func(t *testing.T) {
-		if code, stderr := exit(t, "serve", "--data", dir+"/x"); code != 2 || !strings.Contains(stderr, "--dev") {
+		if code, stderr := exit(t, "serve", "--data", dir+"/x", "--listen", "0.0.0.0:0"); code != 2 || !strings.Contains(stderr, "--listen-tls") {
+			t.Errorf("plaintext off loopback: exit status %d, stderr %s", code, stderr)
+		}
+	})
+	t.Run("without a user", func(t *testing.T) {
+		cert, key := certstest.New(t).Issue("server", "127.0.0.1")
+		if code, stderr := exit(t, "serve", "--data", dir+"/y", "--listen", "off", "--listen-tls", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key,
+			"--peer-listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "oncemq user add") {
 			t.Errorf("exit status %d, stderr %s", code, stderr)
 		}
 	})
