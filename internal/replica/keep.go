@@ -11,7 +11,7 @@ import (
 //
 // The log is cut below what the state has flushed. What a node that is behind still needs stays, up to Limits.RetainBytes;
 // beyond that it gets a checkpoint, so that the slowest node doesn't hold the log for ever [6.4]. And what follows a checkpoint
-// that is offered stays, up to as much again: it would be of no use without.
+// that is offered stays, up to Limits.HoldBytes more: it would be of no use without.
 func (s *steps) keep(now time.Duration) error {
 	if s.opts.SafetyOff {
 		return nil
@@ -19,8 +19,8 @@ func (s *steps) keep(now time.Duration) error {
 	if err := s.offers.step(now, s.logger); err != nil {
 		return err
 	}
-	s.offers.expire(now, s.opts.Limits.OfferFor)
 	everyone, applied, size := s.everyone.Load(), s.state.AppliedIndex(), s.log.SizeBytes()
+	s.offers.expire(now, s.opts.Limits.OfferFor, everyone)
 	if everyone+applied == s.kept {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (s *steps) keep(now time.Duration) error {
 	if size > retain {
 		cut = max(cut, s.log.Suffix(retain))
 	}
-	if o := s.offers.made.Load(); o != nil && size <= 2*retain {
+	if o := s.offers.made.Load(); o != nil && size <= retain+s.opts.Limits.HoldBytes {
 		cut = min(cut, o.Index+1)
 	}
 	if at := min(durable+1, cut); at > s.log.FirstIndex() {

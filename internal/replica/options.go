@@ -82,9 +82,10 @@ type Limits struct {
 	// LogFlushBytes is the size of the log above which the state is flushed so that the
 	// log can be cut [6.2]. 256 MiB.
 	LogFlushBytes int64
-	// RetainBytes is how much of the log is kept for a node that is behind; beyond it that node gets a checkpoint. A
-	// checkpoint that is being fetched holds as much again. 8 GiB, or a fifth of the disk where that is less.
-	RetainBytes int64
+	// RetainBytes is how much of the log is kept for a node that is behind; beyond it that node gets a checkpoint. HoldBytes
+	// is how much more is kept behind a checkpoint that is being fetched. Each is 8 GiB, or a fifth of the disk where that
+	// is less.
+	RetainBytes, HoldBytes int64
 	// FetchBytes is how many bytes a second go to nodes that fetch a checkpoint. 100 MiB.
 	FetchBytes int64
 	// OfferFor is how long a checkpoint is kept that nobody asks for or fetches any more. 60 s.
@@ -112,6 +113,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.RetainBytes == 0 {
 		l.RetainBytes = maxRetainBytes
+	}
+	if l.HoldBytes == 0 {
+		l.HoldBytes = maxRetainBytes
 	}
 	if l.FetchBytes == 0 {
 		l.FetchBytes = 100 << 20

@@ -99,8 +99,12 @@ func (r *Replica) openFiles() (err error) {
 	if installed != nil {
 		r.logger.Info("a checkpoint is installed", "entry", installed.Index, "term", installed.Term, "of node", installed.Node, "bytes", installed.Bytes())
 	}
-	if total, _ := r.dir.DiskBytes(); total > 0 && o.Limits.RetainBytes == maxRetainBytes {
-		o.Limits.RetainBytes = min(o.Limits.RetainBytes, int64(total/5))
+	if total, _ := r.dir.DiskBytes(); total > 0 {
+		for _, limit := range []*int64{&o.Limits.RetainBytes, &o.Limits.HoldBytes} {
+			if *limit == maxRetainBytes {
+				*limit = min(*limit, int64(total/5))
+			}
+		}
 	}
 	log, err := r.dir.OpenLog(logOptions)
 	if err != nil {

@@ -154,9 +154,9 @@ func (s *offers) step(now time.Duration, logger *slog.Logger) error {
 	return nil
 }
 
-// expire drops a checkpoint that nobody has asked for or fetched for some time.
-func (s *offers) expire(now, after time.Duration) {
-	if o := s.made.Load(); o != nil && now-s.idle > after {
+// expire drops a checkpoint that nobody has asked for or fetched for some time, or which every node has got past.
+func (s *offers) expire(now, after time.Duration, everyone uint64) {
+	if o := s.made.Load(); o != nil && (now-s.idle > after || everyone > o.Index) {
 		s.forget(o)
 	}
 }
