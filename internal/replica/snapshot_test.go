@@ -29,9 +29,18 @@ func smallLogs(o *Options) {
 func (c *cluster) outrun(id command.NodeID, last uint64) {
 	c.t.Helper()
 	n := 0
+	var leader *member // a node that is cut off knows of none, or is an old one
+	c.wait("another leads", func() bool {
+		for _, m := range c.nodes {
+			if m.id != id && m.Status().Role == roleLeader {
+				leader = m
+			}
+		}
+		return leader != nil
+	})
 	c.wait(fmt.Sprintf("the log of node %d's leader begins above %d", id, last+1), func() bool {
 		for range 20 {
-			c.write(c.leader(), fmt.Sprintf("%d-%s", n, strings.Repeat("x", 200)))
+			c.write(leader, fmt.Sprintf("%d-%s", n, strings.Repeat("x", 200)))
 			n++
 		}
 		for _, m := range c.nodes {
