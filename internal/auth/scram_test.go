@@ -218,6 +218,23 @@ func TestScramActingAsAnother(t *testing.T) {
 	}
 }
 
+// TestNobodyWithTheRightKeys: keys alone let nobody in who doesn't exist.
+func TestNobodyWithTheRightKeys(t *testing.T) {
+	find := directory(t, map[string]Password{"alice": "secret"})
+	keys, err := NewScram(ScramSHA256, "alice", "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := NewScramServer(ScramSHA256, func(name string) (User, error) {
+		u, err := find(name)
+		u.Exists = false
+		return u, err
+	})
+	if _, serverErr := converse(keys.Begin(), s); !errors.Is(serverErr, ErrDenied) {
+		t.Errorf("%v", serverErr)
+	}
+}
+
 // TestNothingKnownIsNoNo: C16.
 func TestNothingKnownIsNoNo(t *testing.T) {
 	cause := errors.New("no majority")

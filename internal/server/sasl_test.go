@@ -280,6 +280,11 @@ func TestPasswordsAreCheckedFewAtATime(t *testing.T) {
 		t.Errorf("no turn: %v", err)
 	}
 	<-n.s.guard.rounds
+	nobody := u
+	nobody.Exists = false
+	if err := n.s.guard.check(t.Context(), &nobody, "hunter2"); !errors.Is(err, auth.ErrDenied) {
+		t.Errorf("a user that doesn't exist, with the right password: %v", err)
+	}
 	if err := login(t, n.dial(), engine.Plain("bob", "hunter2")); err != nil {
 		t.Errorf("its turn: %v", err)
 	}
