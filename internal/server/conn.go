@@ -27,7 +27,7 @@ type conn struct {
 	nc       net.Conn  // what is read and written: socket, or tls
 	socket   net.Conn  // the accepted socket
 	tls      *tls.Conn // nil: plaintext
-	host     string    // the peer's address without its port
+	host     string    // see origin
 	loopback bool      // the peer is on this machine
 	cancel   context.CancelFunc
 	pending  bool // guarded by Server.mu
@@ -67,21 +67,32 @@ type writeEnd struct {
 }
 
 func newConn(s *Server, nc net.Conn, secure *tls.Config) *conn {
-	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
 	c := &conn{
-		s: s, nc: nc, socket: nc, host: host, pending: true,
+		s: s, nc: nc, socket: nc, pending: true,
 		mail:  mailbox{signal: make(chan struct{}, 1)},
 		input: make(chan chunk), eaten: make(chan int),
 		output: make(chan pieces, 1), written: make(chan writeEnd, 1),
 	}
-	a, ok := nc.RemoteAddr().(*net.TCPAddr)
-	c.loopback = ok && a.IP.IsLoopback()
+	c.host, c.loopback = origin(nc.RemoteAddr())
 	if secure != nil {
 		c.tls = tls.Server(nc, secure)
 		c.nc = c.tls
 	}
 	c.now = newDirect(c.nc)
 	return c
+}
+
+// origin is what counts as one peer for limits and lock-outs, and whether it is this machine: the address without its port; of IPv6
+// the network of 64 bits, all of whose addresses one machine can have.
+func origin(peer net.Addr) (host string, loopback bool) {
+	a, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return peer.String(), false
+	}
+	if a.IP.IsLoopback() || a.IP.To4() != nil {
+		return a.IP.String(), a.IP.IsLoopback()
+	}
+	return (&net.IPNet{IP: a.IP.Mask(net.CIDRMask(64, 128)), Mask: net.CIDRMask(64, 128)}).String(), false
 }
 
 // run is the connection's life.

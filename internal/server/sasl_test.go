@@ -375,6 +375,23 @@ func TestPlainFromElsewhere(t *testing.T) {
 	}
 }
 
+// TestOrigin: who has a network of IPv6 addresses isn't a thousand peers.
+func TestOrigin(t *testing.T) {
+	for _, tc := range []struct {
+		ip       string
+		want     string
+		loopback bool
+	}{
+		{"127.0.0.1", "127.0.0.1", true}, {"127.8.9.1", "127.8.9.1", true}, {"::1", "::1", true}, {"192.0.2.7", "192.0.2.7", false},
+		{"::ffff:192.0.2.7", "192.0.2.7", false}, {"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64", false}, {"2001:db8:1:2:ffff::", "2001:db8:1:2::/64", false},
+	} {
+		host, loopback := origin(&net.TCPAddr{IP: net.ParseIP(tc.ip), Port: 9})
+		if host != tc.want || loopback != tc.loopback {
+			t.Errorf("%s: %s, %v; want %s, %v", tc.ip, host, loopback, tc.want, tc.loopback)
+		}
+	}
+}
+
 // from is a socket of a peer at addr.
 type from struct {
 	net.Conn
@@ -454,6 +471,31 @@ func TestPlainIsStrict(t *testing.T) {
 		if got := outcome(t, nc); got != amqp.SASLCodeAuth {
 			t.Errorf("%q: code %d", response, got)
 		}
+	}
+}
+
+// TestNewCertificate: once the files have changed it is shown, without a restart; who is connected stays.
+func TestNewCertificate(t *testing.T) {
+	n, ca := secured(t, newBook(t))
+	shown := func() string {
+		nc := n.dialTLS(ca, "", "")
+		defer nc.Close()
+		return nc.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	before := n.dialTLS(ca, "", "")
+	first := shown()
+	ca.Issue("server", "127.0.0.1")
+	for end := time.Now().Add(patience); shown() == first; {
+		if time.Now().After(end) {
+			t.Fatal("the former certificate is still shown")
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	if err := login(t, before, scramOf(t, auth.ScramSHA256, "alice", "secret")); err != nil {
+		t.Errorf("a connection from before: %v", err)
 	}
 }
 
