@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/admin"
@@ -95,15 +96,16 @@ func (u *users) DeleteUser(ctx context.Context, name string) (command.Effect, er
 }
 
 // check refuses a listener that others can reach while there is no user.
-func (u *users) check(ctx context.Context, exposed bool) error {
-	if !exposed {
-		return nil
-	}
+func (u *users) check(ctx context.Context, exposed bool, logger *slog.Logger) error {
 	all, err := u.Users(ctx)
-	if err == nil && len(all) == 0 {
+	switch {
+	case err != nil || len(all) > 0:
+		return err
+	case exposed:
 		return fmt.Errorf(`%w, so nobody could log in at a listener that others can reach: start with --listen 127.0.0.1:5672 alone, make one by "oncemq user add NAME", and start again`, ErrNoUser)
 	}
-	return err
+	logger.Warn(`there is no user yet, so nobody can log in; "oncemq user add NAME" makes one`)
+	return nil
 }
 
 // access permits every user everything: there are no rights yet. ANONYMOUS is let in by
