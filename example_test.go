@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/oncemq/oncemq"
@@ -97,4 +99,22 @@ func ExampleParseTxID() {
 	// Output:
 	// 7 <nil>
 	// oncemq: "7" is no transaction id: want 32 hex digits, a slash and a number
+}
+
+// Elsewhere than on the own machine there are TLS and users. The password goes by SCRAM: no node sees it.
+func ExampleDial_user() {
+	secret, err := os.ReadFile("/run/secrets/shop")
+	if err != nil {
+		return // an example without a broker
+	}
+	c, err := oncemq.Dial(context.Background(), "amqps://mq1,mq2,mq3", &oncemq.Config{
+		CAFile:      "ca.pem",
+		Credentials: oncemq.Credentials{User: "shop", Password: strings.TrimSpace(string(secret))},
+	})
+	switch {
+	case errors.Is(err, oncemq.ErrCredentials): // no such user, or another password
+	case err == nil:
+		defer c.Close(context.Background())
+	}
+	log.Print(err)
 }
