@@ -382,8 +382,13 @@ func TestOrigin(t *testing.T) {
 		want     string
 		loopback bool
 	}{
-		{"127.0.0.1", "127.0.0.1", true}, {"127.8.9.1", "127.8.9.1", true}, {"::1", "::1", true}, {"192.0.2.7", "192.0.2.7", false},
-		{"::ffff:192.0.2.7", "192.0.2.7", false}, {"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64", false}, {"2001:db8:1:2:ffff::", "2001:db8:1:2::/64", false},
+		{"127.0.0.1", "127.0.0.1", true},
+		{"127.8.9.1", "127.8.9.1", true},
+		{"::1", "::1", true},
+		{"192.0.2.7", "192.0.2.7", false},
+		{"::ffff:192.0.2.7", "192.0.2.7", false},
+		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64", false},
+		{"2001:db8:1:2:ffff::", "2001:db8:1:2::/64", false},
 	} {
 		host, loopback := origin(&net.TCPAddr{IP: net.ParseIP(tc.ip), Port: 9})
 		if host != tc.want || loopback != tc.loopback {
