@@ -206,6 +206,16 @@ func TestUserIsKnownEverywhere(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// Alone, a node says no to nobody (C16): neither to who is wrong nor to who it doesn't know.
+	nodes[1].end()
+	nodes[2].end()
+	for _, c := range []oncemq.Config{login("u0", "wrong"), login("nobody", "p")} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if _, err := oncemq.Dial(ctx, "amqp://"+nodes[0].server.Addr().String(), &c); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, oncemq.ErrCredentials) {
+			t.Errorf("without a majority: %v", err)
+		}
+	}
 }
 
 // TestExposedWithoutUsers: a listener that others can reach needs a user.
