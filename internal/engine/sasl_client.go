@@ -182,7 +182,7 @@ func (s *SASLClient) choose(offered []amqp.Symbol) error {
 		s.out = amqp.AppendFrame(s.out, 0, &amqp.SASLInit{Mechanism: name, InitialResponse: response, Hostname: s.cfg.Hostname}, nil)
 		return nil
 	}
-	return ErrMechanism
+	return fmt.Errorf("%w: it offers %q", ErrMechanism, offered)
 }
 
 // answer takes a challenge.

@@ -56,7 +56,7 @@ type Node struct {
 // Open binds the listeners and opens the data directory. It starts nothing.
 func Open(opts Options) (*Node, error) {
 	cfg := opts.Config
-	n := &Node{opts: opts, users: &users{making: make(chan struct{}, 1)}}
+	n := &Node{opts: opts, users: &users{logger: opts.Logger, making: make(chan struct{}, 1)}}
 	clients, admins := connections(descriptors())
 	err := n.listen(clients)
 	if err != nil {
@@ -214,7 +214,7 @@ func (n *Node) ready(ctx context.Context, err *error) bool {
 	if n.opts.Config.Dev {
 		return true // loopback only, and everybody is let in
 	}
-	e := n.users.check(ctx, n.server.Exposed(), n.opts.Logger)
+	e := n.users.check(ctx, n.server.Exposed())
 	if errors.Is(e, ErrNoUser) {
 		*err = e
 		return true

@@ -21,6 +21,7 @@ var ErrNoUser = errors.New("oncemq: there is no user")
 // users is the replicated users as packages server and admin want them.
 type users struct {
 	replica *replica.Replica
+	logger  *slog.Logger
 	// making holds a value while keys are made: the rounds of PBKDF2 take a core.
 	making chan struct{}
 }
@@ -83,7 +84,23 @@ func (u *users) PutUser(ctx context.Context, rule command.UserRule, name string,
 			return command.Effect{}, err
 		}
 	}
-	return u.replica.Request(ctx, c)
+	what := "a user was made"
+	if rule == command.UserChange {
+		what = "a user's password was changed"
+	}
+	return u.request(ctx, what, c.Name, c)
+}
+
+// request proposes a change and logs it, done or not.
+func (u *users) request(ctx context.Context, what, name string, c command.Command) (command.Effect, error) {
+	e, err := u.replica.Request(ctx, c)
+	switch {
+	case err != nil:
+		u.logger.Warn("perhaps "+what, "user", name, "error", err)
+	case e.Refusal == nil:
+		u.logger.Info(what, "user", name)
+	}
+	return e, err
 }
 
 // DeleteUser implements admin.Users.
@@ -92,11 +109,11 @@ func (u *users) DeleteUser(ctx context.Context, name string) (command.Effect, er
 	if err != nil {
 		return command.Effect{}, err
 	}
-	return u.replica.Request(ctx, &command.UserDelete{Name: prepared})
+	return u.request(ctx, "a user was deleted", prepared, &command.UserDelete{Name: prepared})
 }
 
 // check refuses a listener that others can reach while there is no user.
-func (u *users) check(ctx context.Context, exposed bool, logger *slog.Logger) error {
+func (u *users) check(ctx context.Context, exposed bool) error {
 	all, err := u.Users(ctx)
 	switch {
 	case err != nil || len(all) > 0:
@@ -104,7 +121,7 @@ func (u *users) check(ctx context.Context, exposed bool, logger *slog.Logger) er
 	case exposed:
 		return fmt.Errorf(`%w, so nobody could log in at a listener that others can reach: start with --listen 127.0.0.1:5672 alone, make one by "oncemq user add NAME", and start again`, ErrNoUser)
 	}
-	logger.Warn(`there is no user yet, so nobody can log in; "oncemq user add NAME" makes one`)
+	u.logger.Warn(`there is no user yet, so nobody can log in; "oncemq user add NAME" makes one`)
 	return nil
 }
 

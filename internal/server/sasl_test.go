@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -371,6 +372,61 @@ func TestPlainFromElsewhere(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%v, TLS %v: PLAIN offered %v", tc.peer, tc.secure, got)
+		}
+	}
+}
+
+// lines takes a log.
+type lines struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(b)
+	return len(b), nil
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
+// TestRefusalsAreLogged with who, how, from where and why; never with a password.
+func TestRefusalsAreLogged(t *testing.T) {
+	log := &lines{}
+	b := newBook(t)
+	n := guarded(t, b, func(c *Config) {
+		c.Plain, c.Logger = true, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	for _, tc := range []struct {
+		m    engine.SASLMechanism
+		down bool
+		want []string
+	}{
+		{engine.Plain("alice", "gu3ss"), false, []string{"level=WARN", "user=alice", "mechanism=PLAIN", "peer=127.0.0.1:", "wrong password"}},
+		{scramOf(t, auth.ScramSHA256, "eve", "gu3ss"), false, []string{"level=WARN", "user=eve", "mechanism=SCRAM-SHA-256"}},
+		{engine.Plain("al\nice", "gu3ss"), false, []string{"level=WARN", "SASLprep"}},
+		{engine.Plain("alice", "gu3ss"), true, []string{"level=WARN", "no majority"}},
+		{engine.Plain("alice", "secret"), false, []string{"level=DEBUG", "let in", "user=alice"}},
+	} {
+		before := len(log.String())
+		b.down.Store(tc.down)
+		_ = login(t, n.dial(), tc.m)
+		for end := time.Now().Add(patience); len(log.String()) == before && time.Now().Before(end); {
+			<-time.After(time.Millisecond) // it is logged behind the outcome
+		}
+		got := log.String()[before:]
+		for _, want := range tc.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q doesn't say %s", tc.m.Name(), got, want)
+			}
+		}
+		if strings.Count(got, "\n") != 1 || strings.Contains(got, "gu3ss") || strings.Contains(got, "secret") {
+			t.Errorf("%s: logged %q", tc.m.Name(), got)
 		}
 	}
 }
