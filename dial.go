@@ -97,13 +97,13 @@ func (c *Config) complete() error {
 	return nil
 }
 
-func newClient(c Config, addrs []string, dialTLS func() (*tls.Config, error), mechanisms func() []engine.SASLMechanism) *Client {
+func newClient(c Config, addrs []string, dialTLS func() (*tls.Config, error), mechanisms func(binding []byte) []engine.SASLMechanism) *Client {
 	var seed [24]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	d := &driver{cfg: c, tls: dialTLS, wake: make(chan struct{}, 1), done: make(chan struct{}), notify: make(chan struct{}, 1), up: newWaiter()}
 	d.core = client.New(client.Config{
 		Addrs: addrs, ContainerID: c.ClientID, Nonce: [16]byte(seed[:16]), Seed: binary.BigEndian.Uint64(seed[16:]),
-		Mechanisms:  mechanisms,
+		Mechanisms:  func() []engine.SASLMechanism { return mechanisms(d.binding) },
 		IdleTimeout: c.IdleTimeout, Silence: c.Failover.Silence,
 		MinBackoff: c.Failover.MinBackoff, MaxBackoff: c.Failover.MaxBackoff, MaxElapsed: c.Failover.MaxElapsed,
 	}, time.Now())

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncemq/oncemq/internal/certs"
 	"github.com/oncemq/oncemq/internal/client"
 )
 
@@ -24,11 +25,13 @@ type driver struct {
 	mu     sync.Mutex // guards everything below, and the core with all that hangs on it
 	core   *client.Core
 	sock   *socket
-	serial uint32    // of sock
-	armed  time.Time // what run's timer is set to
-	queue  []Event
-	up     *waiter // done at the first connection, or when the core is over
-	first  bool    // up is done
+	serial uint32 // of sock
+	// binding is what the TLS layer of the last dial exports, for SCRAM.
+	binding []byte
+	armed   time.Time // what run's timer is set to
+	queue   []Event
+	up      *waiter // done at the first connection, or when the core is over
+	first   bool    // up is done
 }
 
 // socket is one dial and what comes of it.
@@ -160,6 +163,10 @@ func (d *driver) connect(ctx context.Context, s *socket, addr string) {
 			_ = conn.Close()
 		}
 		return
+	}
+	d.binding = nil
+	if secure, ok := conn.(*tls.Conn); ok && err == nil {
+		d.binding = certs.Binding(secure.ConnectionState())
 	}
 	d.core.Dialed(s.serial, err, time.Now())
 	if err == nil {

@@ -141,7 +141,7 @@ func (x *nodeConn) login(step engine.SASLStep) {
 		return
 	}
 	if step.Init {
-		x.scram, _ = auth.NewScramServer(auth.ScramSHA256, func(name string) (auth.User, error) {
+		x.scram, _ = auth.NewScramServer(auth.ScramSHA256, nil, func(name string) (auth.User, error) {
 			if name != "guest" {
 				return auth.Unknown([32]byte{}, name), nil
 			}

@@ -31,12 +31,12 @@ func (c *Config) security(secure bool) (func() (*tls.Config, error), error) {
 	return read, nil
 }
 
-// mechanisms gives what makes the SASL mechanisms of each connection.
-func (c *Config) mechanisms(secure bool) (func() []engine.SASLMechanism, error) {
+// mechanisms gives what makes the SASL mechanisms of each connection; binding is what its TLS layer exports, nil without one.
+func (c *Config) mechanisms(secure bool) (func(binding []byte) []engine.SASLMechanism, error) {
 	who := c.Credentials
 	certified := secure && (c.CertFile != "" || c.TLS != nil && (len(c.TLS.Certificates) > 0 || c.TLS.GetClientCertificate != nil))
-	always := func(m func() engine.SASLMechanism) func() []engine.SASLMechanism {
-		return func() []engine.SASLMechanism { return []engine.SASLMechanism{m()} }
+	always := func(m func() engine.SASLMechanism) func([]byte) []engine.SASLMechanism {
+		return func([]byte) []engine.SASLMechanism { return []engine.SASLMechanism{m()} }
 	}
 	switch {
 	case who.User == "" && (who.Password != "" || who.Plain):
@@ -58,9 +58,14 @@ func (c *Config) mechanisms(secure bool) (func() []engine.SASLMechanism, error) 
 		}
 		keys = append(keys, k)
 	}
-	return func() (all []engine.SASLMechanism) {
+	return func(binding []byte) (all []engine.SASLMechanism) {
 		for _, k := range keys {
-			all = append(all, k.Begin())
+			if len(binding) > 0 {
+				all = append(all, k.BeginBound(binding))
+			}
+		}
+		for _, k := range keys {
+			all = append(all, k.Begin(binding))
 		}
 		return all
 	}, nil

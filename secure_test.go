@@ -28,7 +28,7 @@ func TestMechanisms(t *testing.T) {
 		{"nothing", Config{}, false, "ANONYMOUS"},
 		{"nothing with TLS", Config{}, true, "ANONYMOUS"},
 		{"password", Config{Credentials: Credentials{User: "u", Password: "p"}}, false, "SCRAM-SHA-256 SCRAM-SHA-512"},
-		{"password with TLS", Config{Credentials: Credentials{User: "u", Password: "p"}}, true, "SCRAM-SHA-256 SCRAM-SHA-512"},
+		{"password with TLS", Config{Credentials: Credentials{User: "u", Password: "p"}}, true, "SCRAM-SHA-256-PLUS SCRAM-SHA-512-PLUS SCRAM-SHA-256 SCRAM-SHA-512"},
 		{"plain", Config{Credentials: Credentials{User: "u", Password: "p", Plain: true}}, true, "PLAIN"},
 		{"plain without TLS", Config{Credentials: Credentials{User: "u", Password: "p", Plain: true}}, false, ""},
 		{"no name", Config{Credentials: Credentials{Password: "p"}}, true, ""},
@@ -37,7 +37,7 @@ func TestMechanisms(t *testing.T) {
 		{"certificate file", Config{CertFile: "c", KeyFile: "k"}, true, "EXTERNAL"},
 		{"certificate", Config{TLS: cert}, true, "EXTERNAL"},
 		{"certificate of several names", Config{TLS: cert, Credentials: Credentials{User: "u"}}, true, "EXTERNAL"},
-		{"certificate and password", Config{TLS: cert, Credentials: Credentials{User: "u", Password: "p"}}, true, "SCRAM-SHA-256 SCRAM-SHA-512"},
+		{"certificate and password", Config{TLS: cert, Credentials: Credentials{User: "u", Password: "p"}}, true, "SCRAM-SHA-256-PLUS SCRAM-SHA-512-PLUS SCRAM-SHA-256 SCRAM-SHA-512"},
 		{"certificate without TLS", Config{TLS: cert}, false, "ANONYMOUS"},
 	} {
 		make, err := tc.c.mechanisms(tc.secure)
@@ -48,7 +48,11 @@ func TestMechanisms(t *testing.T) {
 			continue
 		}
 		var names []string
-		for _, m := range make() {
+		var binding []byte
+		if tc.secure {
+			binding = []byte("exported")
+		}
+		for _, m := range make(binding) {
 			names = append(names, m.Name())
 		}
 		if got := strings.Join(names, " "); got != tc.want {

@@ -72,7 +72,7 @@ func FuzzScramServer(f *testing.F) {
 	f.Add("p=tls-exporter,,n=x,r=y,z", "c=,r=,p=")
 	find := directory(f, map[string]Password{"alice": "secret"})
 	f.Fuzz(func(t *testing.T, first, final string) {
-		s, err := NewScramServer(ScramSHA256, find)
+		s, err := NewScramServer(ScramSHA256, nil, find)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func FuzzScramClient(f *testing.F) {
 		if iterations(behindNonce) > 5000 {
 			return // slow, and no other way
 		}
-		c := keys.Begin()
+		c := keys.Begin(nil)
 		start, err := c.Start()
 		if err != nil {
 			t.Fatal(err)

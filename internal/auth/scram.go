@@ -3,18 +3,25 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/xdg-go/scram"
 
 	"github.com/oncemq/oncemq/internal/command"
 )
 
+const plus = "-PLUS"
+
 // The mechanisms, by their registered names.
 const (
 	ScramSHA256 = "SCRAM-SHA-256"
 	ScramSHA512 = "SCRAM-SHA-512"
-	Plain       = "PLAIN"
-	External    = "EXTERNAL"
+	// Those with channel binding: the proof holds for this TLS connection alone, so that nobody in between can pass it on.
+	ScramSHA256Plus = ScramSHA256 + plus
+	ScramSHA512Plus = ScramSHA512 + plus
+
+	Plain    = "PLAIN"
+	External = "EXTERNAL"
 )
 
 // How an exchange ends that doesn't end well.
@@ -32,19 +39,29 @@ func denied(format string, args ...any) error {
 func later(err error) error { return fmt.Errorf("%w: %w", ErrLater, err) }
 
 // hashes are those of the SCRAM mechanisms.
-var hashes = map[string]scram.HashGeneratorFcn{ScramSHA256: scram.SHA256, ScramSHA512: scram.SHA512}
+var hashes = map[string]scram.HashGeneratorFcn{
+	ScramSHA256: scram.SHA256, ScramSHA512: scram.SHA512, ScramSHA256Plus: scram.SHA256, ScramSHA512Plus: scram.SHA512,
+}
 
-// ScramServer is the server's side of one SCRAM exchange, without channel binding. It
-// isn't safe for concurrent use.
+// exporter makes a channel binding of what the TLS layer exports (tls-exporter, RFC 9266).
+func exporter(binding []byte) scram.ChannelBinding {
+	return scram.ChannelBinding{Type: scram.ChannelBindingTLSExporter, Data: binding}
+}
+
+// ScramServer is the server's side of one SCRAM exchange. It isn't safe for concurrent
+// use.
 type ScramServer struct {
 	conv *scram.ServerConversation
 	user User
 	err  error // of the look-up
 }
 
-// NewScramServer begins an exchange of mechanism, ScramSHA256 or ScramSHA512. find is
-// called once, within the first Step.
-func NewScramServer(mechanism string, find Find) (*ScramServer, error) {
+// NewScramServer begins an exchange of mechanism. binding is what the connection's TLS
+// layer exports (32 bytes, RFC 9266), empty without TLS; with it the PLUS mechanisms
+// have to be offered, as a client that can bind and says that it saw none of them is
+// refused: somebody in between has taken them away. find is called once, within the
+// first Step.
+func NewScramServer(mechanism string, binding []byte, find Find) (*ScramServer, error) {
 	s := &ScramServer{}
 	hash := hashes[mechanism]
 	if hash == nil {
@@ -63,13 +80,22 @@ func NewScramServer(mechanism string, find Find) (*ScramServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("oncemq: %s: %w", mechanism, err)
 	}
-	s.conv = server.NewConversation()
+	switch bound := strings.HasSuffix(mechanism, plus); {
+	case bound && len(binding) == 0:
+		return nil, fmt.Errorf("oncemq: %s without TLS", mechanism)
+	case bound:
+		s.conv = server.NewConversationWithChannelBindingRequired(exporter(binding))
+	case len(binding) > 0:
+		s.conv = server.NewConversationWithChannelBinding(exporter(binding))
+	default:
+		s.conv = server.NewConversation()
+	}
 	return s, nil
 }
 
 func credentials(mechanism string, k *command.ScramKeys) scram.StoredCredentials {
 	c := scram.StoredCredentials{KeyFactors: factors(k), StoredKey: k.Stored256[:], ServerKey: k.Server256[:]}
-	if mechanism == ScramSHA512 {
+	if strings.HasPrefix(mechanism, ScramSHA512) {
 		c.StoredKey, c.ServerKey = k.Stored512[:], k.Server512[:]
 	}
 	return c
@@ -119,7 +145,7 @@ type Scram struct {
 	client    *scram.Client
 }
 
-// NewScram prepares both for mechanism. Errors wrap ErrName and ErrPassword.
+// NewScram prepares both for mechanism, ScramSHA256 or ScramSHA512. Errors wrap ErrName and ErrPassword.
 func NewScram(mechanism, user string, p Password) (*Scram, error) {
 	hash := hashes[mechanism]
 	if hash == nil {
@@ -140,9 +166,19 @@ func NewScram(mechanism, user string, p Password) (*Scram, error) {
 	return &Scram{mechanism: mechanism, client: client.WithMinIterations(4096)}, nil
 }
 
-// Begin starts an exchange.
-func (s *Scram) Begin() *ScramClient {
+// Begin starts an exchange. binding is as for NewScramServer; where it isn't empty, the
+// client tells the server that it could have bound, so that one which offered that
+// finds out.
+func (s *Scram) Begin(binding []byte) *ScramClient {
+	if len(binding) > 0 {
+		return &ScramClient{mechanism: s.mechanism, conv: s.client.NewConversationAdvertisingChannelBinding()}
+	}
 	return &ScramClient{mechanism: s.mechanism, conv: s.client.NewConversation()}
+}
+
+// BeginBound starts an exchange of the PLUS mechanism, bound to the TLS connection.
+func (s *Scram) BeginBound(binding []byte) *ScramClient {
+	return &ScramClient{mechanism: s.mechanism + plus, conv: s.client.NewConversationWithChannelBinding(exporter(binding))}
 }
 
 // ScramClient is the client's side of one exchange. It isn't safe for concurrent use.

@@ -103,11 +103,11 @@ func TestScram(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s, err := NewScramServer(mechanism, find)
+				s, err := NewScramServer(mechanism, nil, find)
 				if err != nil {
 					t.Fatal(err)
 				}
-				clientErr, serverErr := converse(keys.Begin(), s)
+				clientErr, serverErr := converse(keys.Begin(nil), s)
 				if tc.as == "" {
 					if !errors.Is(serverErr, ErrDenied) || errors.Is(serverErr, ErrLater) {
 						t.Errorf("%v, want a no", serverErr)
@@ -122,12 +122,52 @@ func TestScram(t *testing.T) {
 	}
 }
 
+// TestChannelBinding: a proof for one TLS connection is none for another, and a client that could have bound finds out who took
+// the offer away.
+func TestChannelBinding(t *testing.T) {
+	find := directory(t, map[string]Password{"alice": "secret"})
+	one, two := make([]byte, 32), []byte(strings.Repeat("x", 32))
+	for _, mechanism := range []string{ScramSHA256, ScramSHA512} {
+		keys, err := NewScram(mechanism, "alice", "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct {
+			what      string
+			client    *ScramClient
+			mechanism string
+			binding   []byte
+			ok        bool
+		}{
+			{"bound", keys.BeginBound(one), mechanism + plus, one, true},
+			{"bound to another connection", keys.BeginBound(two), mechanism + plus, one, false},
+			{"unbound with PLUS", keys.Begin(nil), mechanism + plus, one, false},
+			{"not able to bind", keys.Begin(nil), mechanism, one, true},
+			{"the offer was taken away", keys.Begin(one), mechanism, one, false},
+			{"no offer", keys.Begin(one), mechanism, nil, true},
+			{"bound where nobody offered it", keys.BeginBound(one), mechanism, nil, false},
+		} {
+			s, err := NewScramServer(tc.mechanism, tc.binding, find)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clientErr, serverErr := converse(tc.client, s)
+			if clientErr != nil || tc.ok != (serverErr == nil) || !tc.ok && !errors.Is(serverErr, ErrDenied) {
+				t.Errorf("%s, %s: client %v, server %v", mechanism, tc.what, clientErr, serverErr)
+			}
+		}
+	}
+	if _, err := NewScramServer(ScramSHA256Plus, nil, find); err == nil {
+		t.Error("PLUS without TLS")
+	}
+}
+
 // TestUnknownUserLooksLikeAnother: the same salt each time, another for another name, as
 // many rounds as everybody has, and a no only at the end.
 func TestUnknownUserLooksLikeAnother(t *testing.T) {
 	find := directory(t, nil)
 	first := func(name string) string {
-		s, err := NewScramServer(ScramSHA256, find)
+		s, err := NewScramServer(ScramSHA256, nil, find)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +197,7 @@ func TestUnknownUserLooksLikeAnother(t *testing.T) {
 func TestScramServerRefuses(t *testing.T) {
 	find := directory(t, map[string]Password{"alice": "secret"})
 	step := func(message string) error {
-		s, err := NewScramServer(ScramSHA256, find)
+		s, err := NewScramServer(ScramSHA256, nil, find)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +227,7 @@ func TestScramServerRefuses(t *testing.T) {
 		}},
 		{"nothing", func(string) string { return "" }},
 	} {
-		s, _ := NewScramServer(ScramSHA256, find)
+		s, _ := NewScramServer(ScramSHA256, nil, find)
 		answer, done, err := s.Step([]byte("n,,n=alice,r=abc"))
 		if err != nil || done {
 			t.Fatal(err)
@@ -210,7 +250,7 @@ func TestScramActingAsAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, _ := NewScramServer(ScramSHA256, find)
+		s, _ := NewScramServer(ScramSHA256, nil, find)
 		_, serverErr := converse(&ScramClient{mechanism: ScramSHA256, conv: client.NewConversation()}, s)
 		if ok != (serverErr == nil) || !ok && !errors.Is(serverErr, ErrDenied) {
 			t.Errorf("as %s: %v", authz, serverErr)
@@ -225,12 +265,12 @@ func TestNobodyWithTheRightKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := NewScramServer(ScramSHA256, func(name string) (User, error) {
+	s, _ := NewScramServer(ScramSHA256, nil, func(name string) (User, error) {
 		u, err := find(name)
 		u.Exists = false
 		return u, err
 	})
-	if _, serverErr := converse(keys.Begin(), s); !errors.Is(serverErr, ErrDenied) {
+	if _, serverErr := converse(keys.Begin(nil), s); !errors.Is(serverErr, ErrDenied) {
 		t.Errorf("%v", serverErr)
 	}
 }
@@ -239,7 +279,7 @@ func TestNobodyWithTheRightKeys(t *testing.T) {
 func TestNothingKnownIsNoNo(t *testing.T) {
 	cause := errors.New("no majority")
 	find := func(string) (User, error) { return User{}, cause }
-	s, _ := NewScramServer(ScramSHA512, find)
+	s, _ := NewScramServer(ScramSHA512, nil, find)
 	if _, done, err := s.Step([]byte("n,,n=alice,r=abc")); !done || !errors.Is(err, ErrLater) || errors.Is(err, ErrDenied) || !errors.Is(err, cause) {
 		t.Errorf("SCRAM: done %v, %v", done, err)
 	}
@@ -264,7 +304,7 @@ func TestScramClientRefuses(t *testing.T) {
 		{"nothing", ""},
 		{"an extension", "m=x,r=NONCEx,s=AAAA,i=4096"},
 	} {
-		c := keys.Begin()
+		c := keys.Begin(nil)
 		start, err := c.Start()
 		if err != nil {
 			t.Fatal(err)
@@ -275,8 +315,8 @@ func TestScramClientRefuses(t *testing.T) {
 		}
 	}
 	for _, proof := range []string{"", "v=AAAA", "e=invalid-proof", "x"} {
-		c := keys.Begin()
-		s, _ := NewScramServer(ScramSHA256, directory(t, map[string]Password{"alice": "secret"}))
+		c := keys.Begin(nil)
+		s, _ := NewScramServer(ScramSHA256, nil, directory(t, map[string]Password{"alice": "secret"}))
 		start, _ := c.Start()
 		challenge, _, err := s.Step(start)
 		if err != nil {

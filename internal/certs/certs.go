@@ -62,6 +62,16 @@ func Names(st tls.ConnectionState) []string {
 	return names
 }
 
+// Binding is what both ends of a TLS connection, and nobody else, can derive from it
+// (tls-exporter, RFC 9266): 32 bytes; nil where the connection can't give it.
+func Binding(st tls.ConnectionState) []byte {
+	b, err := st.ExportKeyingMaterial("EXPORTER-Channel-Binding", nil, 32)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
 func keyPair(cert, key string) (tls.Certificate, error) {
 	if cert == "" || key == "" {
 		return tls.Certificate{}, fmt.Errorf("%w: a certificate and its key go together; got certificate %q and key %q", ErrFiles, cert, key)

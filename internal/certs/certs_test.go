@@ -43,9 +43,13 @@ func TestOldVersionsAreRefused(t *testing.T) {
 	if _, _, err := handshake(t, l, old); err == nil {
 		t.Error("TLS 1.2 was accepted")
 	}
-	st, _, err := handshake(t, l, client)
+	st, theirs, err := handshake(t, l, client)
 	if err != nil || st.Version != tls.VersionTLS13 {
 		t.Errorf("version %x, %v", st.Version, err)
+	}
+	ours := Binding(st)
+	if again, _, err := handshake(t, l, client); err != nil || len(ours) != 32 || string(ours) != string(Binding(theirs)) || string(ours) == string(Binding(again)) {
+		t.Errorf("binding %x, %x, next connection %x, %v; want the same at both ends of one alone", ours, Binding(theirs), Binding(again), err)
 	}
 }
 

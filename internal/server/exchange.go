@@ -58,7 +58,7 @@ func (x *exchange) take(ctx context.Context, step engine.SASLStep) (answer []byt
 		// Whatever its response says is a trace for people (RFC 4505).
 		x.principal = frontend.Anonymous
 		return nil, true, nil
-	case auth.ScramSHA256, auth.ScramSHA512:
+	case auth.ScramSHA256, auth.ScramSHA512, auth.ScramSHA256Plus, auth.ScramSHA512Plus:
 		return x.takeScram(ctx, step.Response)
 	case auth.Plain:
 		x.principal, err = x.plain(ctx, step.Response)
@@ -74,7 +74,7 @@ func (x *exchange) take(ctx context.Context, step engine.SASLStep) (answer []byt
 func (x *exchange) takeScram(ctx context.Context, message []byte) ([]byte, bool, error) {
 	if x.scram == nil {
 		var err error
-		if x.scram, err = auth.NewScramServer(string(x.mechanism), x.find(ctx)); err != nil {
+		if x.scram, err = auth.NewScramServer(string(x.mechanism), x.c.binding(), x.find(ctx)); err != nil {
 			return nil, true, err
 		}
 	} else if err := x.mayTry(x.user); err != nil {
@@ -147,6 +147,14 @@ func (x *exchange) judged(err error) {
 	case errors.Is(err, auth.ErrDenied):
 		x.c.s.guard.failed(x.user, x.c.host, time.Now())
 	}
+}
+
+// binding is what the TLS layer exports for SCRAM.
+func (c *conn) binding() []byte {
+	if c.tls == nil {
+		return nil
+	}
+	return certs.Binding(c.tls.ConnectionState())
 }
 
 // names are those of the client's certificate.

@@ -103,11 +103,14 @@ func (c *conn) farewell() {
 	}
 }
 
-// offer lists the mechanisms for this connection: the same for all of a listener, but for EXTERNAL, which needs a certificate, and
-// PLAIN, which needs TLS or a peer on this machine.
+// offer lists the mechanisms for this connection: the same for all of a listener (with TLS SCRAM can be bound to it), but for EXTERNAL,
+// which needs a certificate, and PLAIN, which needs TLS or a peer on this machine.
 func (c *conn) offer() (list []amqp.Symbol) {
 	cfg := &c.s.cfg
 	if cfg.Users != nil {
+		if c.tls != nil {
+			list = append(list, auth.ScramSHA512Plus, auth.ScramSHA256Plus)
+		}
 		list = append(list, auth.ScramSHA512, auth.ScramSHA256)
 		if len(c.names()) > 0 {
 			list = append(list, auth.External)

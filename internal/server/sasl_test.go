@@ -96,7 +96,7 @@ func scramOf(t testing.TB, mechanism, user string, p auth.Password) engine.SASLM
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Begin()
+	return s.Begin(nil)
 }
 
 // code is the outcome that err stands for.
@@ -612,6 +612,28 @@ func TestTLS(t *testing.T) {
 		t.Errorf("principals %q", got)
 	}
 	n.stop()
+}
+
+// TestBoundToTLS: SCRAM's proof holds for its own TLS connection; without TLS none is offered.
+func TestBoundToTLS(t *testing.T) {
+	n, ca := secured(t, newBook(t))
+	keys, err := auth.NewScram(auth.ScramSHA256, "alice", "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, other := n.dialTLS(ca, "", ""), n.dialTLS(ca, "", "")
+	if err := login(t, nc, keys.BeginBound(certs.Binding(nc.ConnectionState()))); err != nil {
+		t.Errorf("bound: %v", err)
+	}
+	if got := code(t, login(t, other, keys.BeginBound(certs.Binding(nc.ConnectionState())))); got != amqp.SASLCodeAuth {
+		t.Errorf("bound to another connection: code %d", got)
+	}
+	if got := code(t, login(t, n.dialTLS(ca, "", ""), keys.Begin(certs.Binding(nc.ConnectionState())))); got != amqp.SASLCodeAuth {
+		t.Errorf("somebody took the offer away: code %d", got)
+	}
+	if err := login(t, n.dial(), keys.BeginBound([]byte("x"))); !errors.Is(err, engine.ErrMechanism) {
+		t.Errorf("without TLS: %v", err)
+	}
 }
 
 // TestCertificates that are no user's, or nobody's, or the wrong one's.
