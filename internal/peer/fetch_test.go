@@ -208,6 +208,27 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// TestFetchRate: what is sent is held back.
+func TestFetchRate(t *testing.T) {
+	s := newShelf()
+	ls := map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
+	a := start(t, stampOf(1), ls, nil)
+	const rate = 2 << 20
+	start(t, stampOf(2), ls, func(c *Config) { c.Source, c.FetchBytes = s, rate })
+	f, err := a.Fetch(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	began := time.Now()
+	if err := f.Get(s.id, 3, 0, func([]byte) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if took, want := time.Since(began), time.Duration(len(s.files[3]))*time.Second/rate-burst; took < want {
+		t.Errorf("%d bytes at %d a second took %v, want %v", len(s.files[3]), rate, took, want)
+	}
+}
+
 // FuzzFetch: whatever the other side sends for an answer or for a request, it ends, and no more memory is taken than a frame's.
 func FuzzFetch(f *testing.F) {
 	var answer []byte

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -13,8 +14,11 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/peer"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 // smallLogs makes a node fall behind quickly.
@@ -236,4 +240,79 @@ func TestSnapshotWhereItMustNot(t *testing.T) {
 		}
 	}
 	c.digests()
+}
+
+// sentRaft takes the raft messages out of the frames that a Stepper sends.
+type sentRaft struct {
+	peer.Handler
+	messages []*raftpb.Message
+}
+
+func (s *sentRaft) Raft(_ uint64, b []byte) {
+	m := new(raftpb.Message)
+	if proto.Unmarshal(b, m) == nil {
+		s.messages = append(s.messages, m)
+	}
+}
+func (s *sentRaft) Note(uint64, peer.Note) {}
+
+// TestSnapshotOfTheLogsEnd: an offer of what the log has, but doesn't know to be committed, tells just that: nothing is fetched,
+// since the entries behind it may have been acknowledged, and the leader learns where this node stands.
+func TestSnapshotOfTheLogsEnd(t *testing.T) {
+	d, err := store.Open(store.Options{Dir: "/data", FS: store.NewMemFS(), Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := d.OpenLog(store.LogOptions{SegmentBytes: 32 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk, err := d.OpenState(store.StateOptions{SpillInApply: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _, _ = disk.Close(), log.Close(), d.Close() }()
+	var entries []store.Entry
+	for i := uint64(1); i <= 6; i++ {
+		entries = append(entries, store.Entry{Index: i, Term: 1})
+	}
+	if err := log.Append(store.Append{State: store.HardState{Term: 1, Commit: 2}, Entries: entries}); err != nil {
+		t.Fatal(err)
+	}
+	var sent sentRaft
+	s, err := NewStepper(StepOptions{
+		Node: 1, Voters: []command.NodeID{1, 2, 3}, Cluster: [16]byte{7}, Log: log, State: disk, Mailbox: &box{}, Rand: rand.New(rand.NewPCG(1, 1)),
+		Send: func(_ uint64, _ bool, frame []byte) bool { return peer.Deliver(&sent, 1, frame) == nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive := func(m *raftpb.Message) {
+		m.From, m.To, m.Term = proto.Uint64(2), proto.Uint64(1), proto.Uint64(1)
+		if err := s.Receive(2, peer.AppendRaft(nil, payload{m})); err != nil {
+			t.Fatal(err)
+		}
+		s.Raft(time.Millisecond, 0)
+		if err := s.Append(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Commit: proto.Uint64(2)})
+	for _, index := range []uint64{5, 50} {
+		o := Offer{ID: [16]byte{1}, Node: 2, Index: index, Term: 1}
+		sent.messages = nil
+		receive(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: &raftpb.Snapshot{
+			Data: o.appendTo(nil, 40), Metadata: &raftpb.SnapshotMetadata{Index: &o.Index, Term: &o.Term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}},
+		}})
+		got, wanted := s.Wanted()
+		if index == 50 {
+			if !wanted || got != o {
+				t.Errorf("an offer of what is missing: %+v is wanted", got)
+			}
+			continue
+		}
+		if wanted || len(sent.messages) != 1 || sent.messages[0].GetType() != raftpb.MsgAppResp || sent.messages[0].GetIndex() != index {
+			t.Errorf("an offer of what the log has: %+v is wanted, the answer is %v", got, sent.messages)
+		}
+	}
 }

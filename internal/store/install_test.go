@@ -64,7 +64,7 @@ func fill(t *testing.T, s *State, values map[string]string, what string, from, t
 	t.Helper()
 	b := s.NewBatch()
 	for i := from; i <= to; i++ {
-		key, value := fmt.Sprintf("\x00\x00%s%04d", what, i), strings.Repeat(what, 300)
+		key, value := fmt.Sprintf("\x00\x00%s%04d", what, i), strings.Repeat(what, 2000)
 		b.Put([]byte(key), []byte(value))
 		values[key] = value
 		if err := s.Apply(b, i); err != nil {
@@ -110,6 +110,28 @@ func (src *source) fetchAll(d *Dir, chunk int) error {
 		if err := f.Done(); err != nil {
 			return err
 		}
+	}
+}
+
+// fetchUnsynced fetches one whole file and dies before it is synced.
+func (src *source) fetchUnsynced(t *testing.T, d *Dir) {
+	f, err := d.BeginFetch(src.checkpoint.encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	file, offset, err := f.Next()
+	if err != nil || file == 0 || offset != 0 {
+		t.Fatal(file, offset, err)
+	}
+	r, err := src.checkpoint.Open(file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err = errors.Join(err, f.Write(b)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -214,8 +236,23 @@ func (o *opened) which(old, fresh map[string]string) (isNew bool, err error) {
 	return isNew, nil
 }
 
+// killed stands for the end of the process alone: all that was written is there, and what was removed is not.
+const killed = -1
+
+// imageOf is what a crash leaves.
+func imageOf(t *testing.T, mem FS, seed uint64, percent int) FS {
+	if percent != killed {
+		return CrashFS(mem, seed, percent)
+	}
+	image := vfs.NewCrashableMem()
+	if ok, err := vfs.Clone(mem, image, "/data", "/data", vfs.CloneSync); !ok || err != nil {
+		t.Errorf("copying: %v", err)
+	}
+	return image
+}
+
 // TestCrashWhileInstalling: power is lost behind every operation of fetching and installing a checkpoint, with none, half and
-// all of the unsynced data kept. A start finds the old generation or the new one, whole; term and vote never go back; and
+// all of the unsynced data kept, and the process is killed there. A start finds the old generation or the new one, whole; term and vote never go back; and
 // what is missing is fetched and installed then (faults 51, 76; [6.2]).
 func TestCrashWhileInstalling(t *testing.T) {
 	src := newSource(t)
@@ -228,10 +265,10 @@ func TestCrashWhileInstalling(t *testing.T) {
 	crash := func(op string) {
 		mu.Lock()
 		defer mu.Unlock()
-		for i, percent := range []int{0, 100, 50, 50} {
+		for i, percent := range []int{0, 100, 50, 50, killed} {
 			images++
 			where := fmt.Sprintf("image %d (%s), %d %%", images, op, percent)
-			clone := CrashFS(mem, uint64(images), percent)
+			clone := imageOf(t, mem, uint64(images), percent)
 			o, err := start(clone)
 			var isNew bool
 			if err == nil {
@@ -246,7 +283,7 @@ func TestCrashWhileInstalling(t *testing.T) {
 			default:
 				olds++
 			}
-			if err == nil && i == images/4%4 {
+			if err == nil && i == images/5%5 {
 				err = goOn(src, clone, &o, isNew, where)
 			}
 			o.close()
@@ -261,6 +298,7 @@ func TestCrashWhileInstalling(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.d.fs, fs.after = fs, crash
+	src.fetchUnsynced(t, o.d)
 	err = src.fetchAll(o.d, 20_000)
 	fs.after = nil
 	o.close()
