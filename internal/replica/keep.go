@@ -43,6 +43,7 @@ func (s *steps) keep(now time.Duration) error {
 		s.appends.put(appendJob{cut: at})
 	}
 	if size > s.opts.Limits.LogFlushBytes && durable+1 < cut {
+		s.kept = 0 // the next step cuts
 		return s.state.Flush()
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -315,4 +317,39 @@ func TestSnapshotOfTheLogsEnd(t *testing.T) {
 			t.Errorf("an offer of what the log has: %+v is wanted, the answer is %v", got, sent.messages)
 		}
 	}
+}
+
+// TestSnapshotFullDisk: a node whose disk is too full for what it fetches stays, gives the space back, and tries again (faults 51).
+func TestSnapshotFullDisk(t *testing.T) {
+	var said lockedBuffer
+	var full atomic.Bool
+	disks := map[command.NodeID]store.FS{}
+	for id := command.NodeID(1); id <= 3; id++ {
+		disks[id] = store.FaultFS(store.NewMemFS(), func(name string, bytes int) store.Fault {
+			if full.Load() && bytes > 0 && strings.Contains(name, "/fetch/state/") {
+				return store.Fault{Err: syscall.ENOSPC}
+			}
+			return store.Fault{}
+		})
+	}
+	c := newCluster(t, 3, func(o *Options) {
+		smallLogs(o)
+		o.FS, o.Logger = disks[o.Node], slog.New(slog.NewTextHandler(&said, nil))
+	})
+	m := c.follower()
+	last := m.log.LastIndex()
+	c.kill(m.id)
+	c.outrun(m.id, last)
+	full.Store(true)
+	m = c.start(m.id)
+	for n := range 3 {
+		c.wait("it meets the full disk", func() bool { return strings.Count(said.String(), "no space left on device") > n })
+	}
+	if err := m.Live(); err != nil {
+		t.Fatalf("the node ended: %v", err)
+	}
+	full.Store(false)
+	c.installs(m)
+	c.digests()
+	c.ready()
 }

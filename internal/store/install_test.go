@@ -470,3 +470,41 @@ func TestGenerationGone(t *testing.T) {
 		t.Errorf("left: %v", names)
 	}
 }
+
+// TestInstallFullDisk: where the disk is too full for the new generation, what was fetched is given up and the node goes on with
+// what it had (faults 51).
+func TestInstallFullDisk(t *testing.T) {
+	src := newSource(t)
+	for _, full := range []string{"/" + segmentName(3), "/" + generationName(1)} {
+		mem := vfs.NewCrashableMem()
+		old := newTarget(t, mem)
+		o, err := start(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := src.fetchAll(o.d, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		o.close()
+		hit := false
+		o, err = start(FaultFS(mem, func(name string, bytes int) Fault {
+			if strings.Contains(name, full) && bytes > 0 {
+				hit = true
+				return Fault{Err: errNoSpace}
+			}
+			return Fault{}
+		}))
+		if err != nil || !hit {
+			t.Fatalf("%s: %v; met %v", full, err, hit)
+		}
+		if isNew, err := o.which(old, nil); isNew || err != nil {
+			t.Errorf("%s: new %v, %v", full, isNew, err)
+		}
+		o.close()
+		for _, name := range []string{fetchName, generationName(1)} {
+			if _, err := mem.Stat("/data/" + name); err == nil {
+				t.Errorf("%s: %s is left on a full disk", full, name)
+			}
+		}
+	}
+}
