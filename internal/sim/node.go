@@ -55,6 +55,9 @@ type node struct {
 	behind  bool // a leader has said that it can't fill it in
 	held    bool // it stays down until the others have everything
 	gone    bool // it stays down
+
+	checkpoint *checkpoint // that it offers, nil: none
+	fetching   int         // the life that fetches one, 0: none
 }
 
 // start begins a life of the process.
@@ -112,6 +115,7 @@ func (n *node) open() (err error) {
 		Node: command.NodeID(n.id), Voters: voters, Cluster: [16]byte{1}, Log: &watchedLog{log, n}, State: state, Mailbox: n,
 		Send: n.send, Rand: rand.New(rand.NewPCG(n.w.rng.Uint64(), uint64(n.id))),
 		Stream: uint64(n.w.now/time.Microsecond) + 1, Began: n.began(), Limits: n.limits, Logger: slog.New(complaints{n}),
+		Checkpoint: n.makeCheckpoint, Drop: n.dropCheckpoint,
 	})
 	return err
 }
@@ -178,6 +182,7 @@ func (n *node) raft() {
 	wake := n.step.Raft(n.mono(), n.wall())
 	n.watch()
 	n.plan()
+	n.fetch()
 	life := n.life
 	n.wake.set(n.w, n.worldly(wake), func() { n.run(life, n.kick) })
 }
@@ -369,7 +374,7 @@ func (n *node) crash(power bool) {
 	if power && lies {
 		n.hold()
 	}
-	n.step, n.fe, n.epoch = nil, nil, 0
+	n.step, n.fe, n.epoch, n.checkpoint = nil, nil, 0, nil
 }
 
 // pause stops the process; resume lets it go on with all that came meanwhile.

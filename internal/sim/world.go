@@ -24,6 +24,8 @@ type Config struct {
 	Skip map[int]bool
 	// Jobs, if not 0, bounds the clients: the shrinker's.
 	Jobs int
+	// Retain, if not 0, is how many bytes of the log are kept for a node that is behind: few, so that it needs a checkpoint.
+	Retain int64
 	// MaxSteps bounds the events (default 3 million).
 	MaxSteps int
 	// Judge says what is wrong with an object's history, "" for nothing (K7); nil: nobody does.
@@ -105,6 +107,9 @@ func Run(cfg Config) (r *Result) {
 		}
 	}()
 	w.knobs = w.turnKnobs()
+	if cfg.Retain > 0 {
+		w.knobs.limits.RetainBytes, w.knobs.limits.LogFlushBytes, w.knobs.limits.KeepEvery = cfg.Retain, cfg.Retain, 50*time.Millisecond
+	}
 	w.say("seed %d, liveness %v, knobs %+v", cfg.Seed, cfg.Liveness, w.knobs)
 	w.found()
 	w.startJobs()
