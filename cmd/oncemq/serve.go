@@ -54,6 +54,7 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 	flags.StringVar(&f.TLSCert, "tls-cert", "", "`FILE` with the certificate for --listen-tls and its chain, PEM")
 	flags.StringVar(&f.TLSKey, "tls-key", "", "`FILE` with its key, PEM")
 	flags.StringVar(&f.TLSClientCA, "tls-client-ca", "", "`FILE` with certificates that sign clients', PEM: a client whose certificate names a user (SAN) needs no password")
+	flags.BoolVar(&f.Insecure, config.InsecureFlag, false, "let --listen be an address that others can reach, although it has no TLS")
 	flags.BoolVar(&f.Plain, "sasl-plain", false, "allow SASL PLAIN, over TLS and from this machine, for clients that can't SCRAM")
 	flags.StringVar(&f.PeerListen, "peer-listen", "", "`ADDR` for the other nodes (default: this node's in --peers, or "+config.DefaultPeerListen+")")
 	flags.StringVar(&f.Peers, "peers", "", "peer addresses of all nodes, this one included, `1=ADDR,2=ADDR,3=ADDR` (default: a lone node)")

@@ -31,6 +31,7 @@ type ServeFlags struct {
 	TLSKey      string
 	TLSClientCA string
 	Plain       bool
+	Insecure    bool
 }
 
 // The defaults of `oncemq serve`.
@@ -42,6 +43,9 @@ const (
 	DefaultAdmin      = "127.0.0.1:8161"
 	DefaultSafety     = "on"
 )
+
+// InsecureFlag is the flag for ServeFlags.Insecure. Its name is meant to be seen.
+const InsecureFlag = "insecure-plaintext-for-everybody"
 
 // Off as the value of --listen means that there is no plaintext listener.
 const Off = "off"
@@ -59,6 +63,8 @@ type Serve struct {
 	ListenTLS, TLSCert, TLSKey, TLSClientCA string
 	// Plain allows SASL PLAIN, over TLS and from this machine.
 	Plain bool
+	// Insecure allows a Listen that others can reach, in plaintext. Never with Dev.
+	Insecure bool
 	// Peers are the peer addresses of all nodes, this one included; one or three.
 	Peers map[uint64]string
 	// Dev allows what is fit for a developer's machine only: anonymous clients and
@@ -76,7 +82,7 @@ const maxNode = 1<<16 - 1
 func (f ServeFlags) Parse() (Serve, error) {
 	s := Serve{
 		Data: f.Data, Listen: f.Listen, PeerListen: f.PeerListen, Admin: f.Admin, Dev: f.Dev,
-		ListenTLS: f.ListenTLS, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA, Plain: f.Plain,
+		ListenTLS: f.ListenTLS, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA, Plain: f.Plain, Insecure: f.Insecure,
 	}
 	var faults []error
 	fault := func(flag, value, why, allowed string) {
@@ -109,9 +115,16 @@ func (f ServeFlags) Parse() (Serve, error) {
 		if a.flag == "listen" && f.Listen == Off {
 			continue
 		}
-		if err := Loopback(a.flag, a.value); err != nil {
+		check := Loopback
+		if a.flag == "listen" && s.Insecure {
+			check = address
+		}
+		if err := check(a.flag, a.value); err != nil {
 			faults = append(faults, err)
 		}
+	}
+	if s.Insecure && s.Dev {
+		fault(InsecureFlag, "true", "with --dev everybody would be let in from everywhere", "one of the two")
 	}
 	faults = append(faults, s.clashes()...)
 	if len(faults) > 0 {

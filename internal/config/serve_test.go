@@ -45,6 +45,14 @@ func TestServeWithTLS(t *testing.T) {
 	}
 }
 
+func TestServeInsecure(t *testing.T) {
+	f := defaults()
+	f.Dev, f.Listen, f.Insecure = false, "0.0.0.0:5672", true
+	if s, err := f.Parse(); err != nil || !s.Insecure || s.Listen != "0.0.0.0:5672" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // TestServeFaults: each fault names the flag, quotes the value, says why and what is allowed.
 func TestServeFaults(t *testing.T) {
 	three := "1=127.0.0.1:7001,2=127.0.0.1:7002,3=127.0.0.1:7003"
@@ -67,6 +75,8 @@ func TestServeFaults(t *testing.T) {
 		{"TLS by name", func(f *ServeFlags) { f.ListenTLS, f.TLSCert, f.TLSKey = "mq1:5671", "c", "k" }, []string{`--listen-tls "mq1:5671"`}},
 		{"TLS at the same address", func(f *ServeFlags) { f.ListenTLS, f.TLSCert, f.TLSKey = f.Listen, "c", "k" }, []string{`--listen-tls`, "--listen has the same"}},
 		{"plaintext for all without dev", func(f *ServeFlags) { f.Dev, f.Listen = false, "0.0.0.0:5672" }, []string{`--listen "0.0.0.0:5672"`, "--listen-tls"}},
+		{"insecure with dev", func(f *ServeFlags) { f.Listen, f.Insecure = "0.0.0.0:5672", true }, []string{"--" + InsecureFlag, "--dev"}},
+		{"insecure admin", func(f *ServeFlags) { f.Dev, f.Admin, f.Insecure = false, "0.0.0.0:8161", true }, []string{`--admin "0.0.0.0:8161"`}},
 		{"no listener", func(f *ServeFlags) { f.Listen = Off }, []string{`--listen "off"`, "--listen-tls"}},
 		{"safety", func(f *ServeFlags) { f.Safety = "maybe" }, []string{`--safety "maybe"`, `"off"`}},
 		{"listen open", func(f *ServeFlags) { f.Listen = "0.0.0.0:5672" }, []string{`--listen "0.0.0.0:5672"`, "loopback"}},

@@ -97,6 +97,10 @@ func Open(opts Options) (*Node, error) {
 func (n *Node) listen(clients int) error {
 	cfg := n.opts.Config
 	var secure *tls.Config
+	if cfg.Insecure {
+		n.opts.Logger.Warn("messages can be read and changed by everybody on the way to and from clients: there is a listener without TLS that others can reach",
+			"listen", cfg.Listen, "flag", "--"+config.InsecureFlag)
+	}
 	if cfg.ListenTLS != "" {
 		files, err := certs.NewListener(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}, n.opts.Logger)
 		if err != nil {
@@ -109,7 +113,7 @@ func (n *Node) listen(clients int) error {
 		Listen:    cfg.Listen,
 		ListenTLS: cfg.ListenTLS, TLS: secure,
 		MaxConnections: clients,
-		Dev:            cfg.Dev, Users: n.users, Plain: cfg.Plain,
+		Dev:            cfg.Dev, Users: n.users, Plain: cfg.Plain, Insecure: cfg.Insecure,
 		Frontend: frontend.Config{
 			ContainerID: fmt.Sprintf("oncemq-%d", cfg.Node),
 			Version:     n.opts.Version,

@@ -376,6 +376,31 @@ func TestPlainFromElsewhere(t *testing.T) {
 	}
 }
 
+// TestExposed: who can reach which listener.
+func TestExposed(t *testing.T) {
+	for _, tc := range []struct {
+		cfg  Config
+		want bool
+	}{
+		{Config{Listen: "127.0.0.1:0", Users: &book{}}, false},
+		{Config{ListenTLS: "127.0.0.1:0", TLS: certs.Strict(&tls.Config{}), Users: &book{}}, false},
+		{Config{Listen: "127.0.0.1:0", ListenTLS: "0.0.0.0:0", TLS: certs.Strict(&tls.Config{}), Users: &book{}}, true},
+		{Config{Listen: "0.0.0.0:0", Insecure: true, Users: &book{}}, true},
+	} {
+		s, err := New(tc.cfg)
+		if err != nil {
+			t.Errorf("%+v: %v", tc.cfg, err)
+			continue
+		}
+		if s.Exposed() != tc.want || (s.AddrTLS() != nil) != (tc.cfg.ListenTLS != "") {
+			t.Errorf("%s %s: exposed %v, TLS at %v", tc.cfg.Listen, tc.cfg.ListenTLS, s.Exposed(), s.AddrTLS())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // lines takes a log.
 type lines struct {
 	mu   sync.Mutex

@@ -29,6 +29,8 @@ type Config struct {
 	Users Users
 	// Plain permits PLAIN, over TLS or from this machine.
 	Plain bool
+	// Insecure permits a plaintext listener that others can reach; never with Dev.
+	Insecure bool
 	// Frontend is handed to package frontend; its Dev follows Dev.
 	Frontend frontend.Config
 	// Logger gets what goes wrong (default: discarded).

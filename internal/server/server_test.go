@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncemq/oncemq/internal/amqp"
+	"github.com/oncemq/oncemq/internal/certs"
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/engine"
 	"github.com/oncemq/oncemq/internal/frontend"
@@ -364,6 +366,10 @@ func TestRefusedListeners(t *testing.T) {
 		{Config{Listen: "192.0.2.1:0", Dev: true}, "loopback"},
 		{Config{Listen: "[::]:0", Dev: true}, "loopback"},
 		{Config{Listen: "nonsense", Dev: true}, "host:port"},
+		{Config{Listen: "0.0.0.0:0", Users: &book{}}, "loopback"},
+		{Config{Listen: "0.0.0.0:0", Dev: true, Insecure: true}, "loopback"},
+		{Config{ListenTLS: "0.0.0.0:0", TLS: certs.Strict(&tls.Config{}), Dev: true}, "loopback"},
+		{Config{ListenTLS: "127.0.0.1:0", Users: &book{}}, "certificate"},
 	} {
 		s, err := New(tc.cfg)
 		if err == nil {
