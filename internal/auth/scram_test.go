@@ -367,6 +367,7 @@ func TestCertificateUser(t *testing.T) {
 		{"bob", []string{"alice", "bob"}, "bob"},
 		{"", []string{"alice", "bob"}, ""},
 		{"", []string{"Alice", "APP.example.org", "*.example.org", "", "\x00"}, ""},
+		{"", []string{"ali\u00adce"}, ""}, // SASLprep would make it alice
 		{"", nil, ""},
 		{"bob", []string{"alice"}, ""},
 		{"host", []string{"host", "alice"}, ""},
