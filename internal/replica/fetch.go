@@ -49,7 +49,7 @@ func (s *shelf) get(id [16]byte) *store.Checkpoint {
 // makeCheckpoint makes a checkpoint and offers it.
 func (r *Replica) makeCheckpoint() (Offer, error) {
 	began := time.Now()
-	c, err := r.dir.MakeCheckpoint(r.disk, func(m *store.Manifest, in *store.State) (err error) {
+	c, err := r.dir.MakeCheckpoint(r.files, func(m *store.Manifest, in *store.State) (err error) {
 		m.Voters = r.stamp().Voters
 		if m.Term, err = r.log.Term(m.Index); err == nil {
 			m.Digest, err = digestOf(in)

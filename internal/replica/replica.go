@@ -24,7 +24,7 @@ type Replica struct {
 	steps
 
 	dir   *store.Dir
-	disk  *store.State // steps.state
+	files *store.State // steps.state
 	peers *peer.Network
 	shelf shelf // the checkpoint that others may fetch
 
@@ -119,7 +119,7 @@ func (r *Replica) openFiles() (err error) {
 	if err != nil {
 		return err
 	}
-	r.state, r.disk = disk, disk
+	r.state, r.files = disk, disk
 	r.offers.make, r.offers.drop = r.makeCheckpoint, func(Offer) { r.shelf.put(nil) }
 	return r.load()
 }
