@@ -65,7 +65,7 @@ func (d *Dir) BeginFetch(manifest []byte) (*Fetch, error) {
 	if err := makeDirs(d.fs, f.state); err != nil {
 		return nil, fmt.Errorf("making %s: %w", f.state, err)
 	}
-	return f, replaceFile(d.fs, f.path, manifestName, manifest)
+	return f, replaceFile(d.fs, f.path, manifestName, bytes.Clone(manifest)) // a vfs.File may change what it writes
 }
 
 // DropFetch removes what was fetched, if anything was.
@@ -122,17 +122,17 @@ func (f *Fetch) resume(want *CheckpointFile) (whole bool, err error) {
 	return f.resume(want)
 }
 
-// Write takes the next bytes of the file that Next named; they are borrowed for the call. More than the manifest says is
+// Write takes the next bytes of the file that Next named; they are borrowed for the call, and may be changed. More than the manifest says is
 // ErrFetched.
 func (f *Fetch) Write(b []byte) error {
 	want := f.Manifest.Files[f.at]
 	if f.offset+int64(len(b)) > want.Bytes {
 		return fmt.Errorf("%w: file %s is to have %d bytes, %d came at %d", ErrFetched, want.Name, want.Bytes, len(b), f.offset)
 	}
+	_, _ = f.hash.Write(b) // before it is written: a vfs.File may change it
 	if _, err := f.file.WriteAt(b, f.offset); err != nil {
-		return fmt.Errorf("writing %s: %w", f.name(), err)
+		return fmt.Errorf("writing %s: %w", f.name(), err) // and Next reads again what is there
 	}
-	_, _ = f.hash.Write(b)
 	f.offset += int64(len(b))
 	if f.offset-f.begun >= syncStep {
 		f.begun = f.offset
