@@ -11,7 +11,7 @@ import (
 //
 // The log is cut below what the state has flushed. What a node that is behind still needs stays, up to Limits.RetainBytes;
 // beyond that it gets a checkpoint, so that the slowest node doesn't hold the log for ever [6.4]. And what follows a checkpoint
-// that is offered stays, up to Limits.HoldBytes more: it would be of no use without.
+// that is offered stays, up to Limits.HoldBytes more, until whoever got it has caught up: it would be of no use without.
 func (s *steps) keep(now time.Duration) error {
 	if s.opts.SafetyOff {
 		return nil
@@ -20,7 +20,7 @@ func (s *steps) keep(now time.Duration) error {
 		return err
 	}
 	everyone, applied, size := s.everyone.Load(), s.state.AppliedIndex(), s.log.SizeBytes()
-	s.offers.expire(now, s.opts.Limits.OfferFor, everyone)
+	s.offers.expire(now, s.opts.Limits.OfferFor, everyone, size <= s.opts.Limits.RetainBytes || everyone >= s.log.Suffix(s.opts.Limits.RetainBytes))
 	if everyone+applied == s.kept {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (s *steps) keep(now time.Duration) error {
 		cut = max(cut, s.log.Suffix(retain))
 	}
 	if o := s.offers.made.Load(); o != nil && size <= retain+s.opts.Limits.HoldBytes {
-		cut = min(cut, o.Index+1)
+		cut = min(cut, max(o.Index+1, everyone))
 	}
 	if at := min(durable+1, cut); at > s.log.FirstIndex() {
 		s.appends.put(appendJob{cut: at})

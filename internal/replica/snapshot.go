@@ -108,7 +108,9 @@ type offers struct {
 	wanted  atomic.Bool
 	touched atomic.Bool   // somebody asked or fetched since the last keep step
 	idle    time.Duration // of the keep step: since when nobody does
-	said    time.Duration // of the keep step: when a failure was complained about last
+	// everyone is what every node had on disk at the last keep step.
+	everyone uint64
+	said     time.Duration // of the keep step: when a failure was complained about last
 }
 
 // offered is the checkpoint for a peer that the log can't help. It is called by raft, again and again.
@@ -154,9 +156,14 @@ func (s *offers) step(now time.Duration, logger *slog.Logger) error {
 	return nil
 }
 
-// expire drops a checkpoint that nobody has asked for or fetched for some time, or which every node has got past.
-func (s *offers) expire(now, after time.Duration, everyone uint64) {
-	if o := s.made.Load(); o != nil && (now-s.idle > after || everyone > o.Index) {
+// expire drops a checkpoint that nobody has asked for or fetched for some time, or which every node has got past. caughtUp: what
+// every node has lies in the part of the log that is kept anyway. Until then the checkpoint holds what follows it, also from a
+// node that has installed it.
+func (s *offers) expire(now, after time.Duration, everyone uint64, caughtUp bool) {
+	if everyone != s.everyone {
+		s.everyone, s.idle = everyone, now
+	}
+	if o := s.made.Load(); o != nil && (now-s.idle > after || everyone > o.Index && caughtUp) {
 		s.forget(o)
 	}
 }

@@ -28,6 +28,7 @@ func smallLogs(o *Options) {
 	o.testMachine = nil
 	o.Limits = Limits{
 		SegmentBytes: 32 << 10, LogFlushBytes: 64 << 10, RetainBytes: 96 << 10, KeepEvery: 20 * time.Millisecond, Tick: 20 * time.Millisecond,
+		OfferFor: 500 * time.Millisecond,
 	}
 }
 

@@ -94,6 +94,9 @@ func catchUp(t *testing.T, flags []string, missed int64) (m caughtUp) {
 	if generation := n.generation(); (generation != "") != (flags != nil) {
 		t.Errorf("the node's generation is %q", generation)
 	}
+	if installed := n.says("a checkpoint is installed"); installed > 1 {
+		t.Errorf("%d checkpoints were installed, one after the other: the log didn't wait for the first", installed)
+	}
 	return m
 }
 
