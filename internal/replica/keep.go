@@ -20,7 +20,7 @@ func (s *steps) keep(now time.Duration) error {
 		return err
 	}
 	everyone, applied, size := s.everyone.Load(), s.state.AppliedIndex(), s.log.SizeBytes()
-	s.offers.expire(now, s.opts.Limits.OfferFor, everyone, size <= s.opts.Limits.RetainBytes || everyone >= s.log.Suffix(s.opts.Limits.RetainBytes))
+	s.offers.expire(now, s.opts.Limits.OfferFor, everyone, applied, size <= s.opts.Limits.RetainBytes || everyone >= s.log.Suffix(s.opts.Limits.RetainBytes))
 	if everyone+applied == s.kept {
 		return nil
 	}

@@ -52,6 +52,7 @@ func TestKeep(t *testing.T) {
 		s.log, s.state, s.logger = log, state, slog.New(slog.DiscardHandler)
 		s.offers.log, s.offers.drop = log, func(Offer) {}
 		s.offers.make = func() (Offer, error) { return Offer{}, nil }
+		s.offers.marks = unmarked
 		if c.offer > 0 {
 			s.offers.made.Store(&Offer{Index: c.offer})
 		}
@@ -82,7 +83,7 @@ func TestOfferExpires(t *testing.T) {
 		if err := s.step(now, slog.Default()); err != nil {
 			t.Fatal(err)
 		}
-		s.expire(now, time.Minute, everyone, false)
+		s.expire(now, time.Minute, everyone, 100, false)
 		return s.made.Load() != nil
 	}
 	s.wake = make(chan struct{}, 1)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -110,8 +111,13 @@ type offers struct {
 	idle    time.Duration // of the keep step: since when nobody does
 	// everyone is what every node had on disk at the last keep step.
 	everyone uint64
-	said     time.Duration // of the keep step: when a failure was complained about last
+	// marks are what this node had applied at the last keep steps, the oldest first.
+	marks [3]uint64
+	said  time.Duration // of the keep step: when a failure was complained about last
 }
+
+// unmarked is what no node can have reached.
+var unmarked = [3]uint64{math.MaxUint64, math.MaxUint64, math.MaxUint64}
 
 // offered is the checkpoint for a peer that the log can't help. It is called by raft, again and again.
 func (s *offers) offered() *Offer {
@@ -152,14 +158,17 @@ func (s *offers) step(now time.Duration, logger *slog.Logger) error {
 		}
 		s.made.Store(&o)
 		s.idle = now
+		s.marks = unmarked
 	}
 	return nil
 }
 
 // expire drops a checkpoint that nobody has asked for or fetched for some time, or which every node has got past. caughtUp: what
-// every node has lies in the part of the log that is kept anyway. Until then the checkpoint holds what follows it, also from a
+// every node has lies in the part of the log that is kept anyway, or is what was there three steps ago. Until then the checkpoint holds what follows it, also from a
 // node that has installed it.
-func (s *offers) expire(now, after time.Duration, everyone uint64, caughtUp bool) {
+func (s *offers) expire(now, after time.Duration, everyone, applied uint64, caughtUp bool) {
+	caughtUp = caughtUp || everyone >= s.marks[0]
+	s.marks = [3]uint64{s.marks[1], s.marks[2], applied}
 	if everyone != s.everyone {
 		s.everyone, s.idle = everyone, now
 	}
