@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/replica"
@@ -98,6 +99,7 @@ func (n *node) fetch() {
 		case early:
 			n.w.count("crash before a checkpoint was installed")
 		case n.disk.Install(c.values, o.Index, o.Term):
+			n.owed.entries = slices.Clone(n.w.committed[:o.Index]) // the checkpoint stands for them
 			n.w.count("checkpoint installed")
 			n.w.say("n%d installs the checkpoint of n%d up to %d", n.id, maker.id, o.Index)
 		default:

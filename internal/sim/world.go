@@ -177,7 +177,7 @@ func (w *world) found() {
 			n.limits.Tick = 100 * time.Millisecond
 		}
 		n.limits.Tick += time.Duration(w.rng.IntN(20)) * time.Millisecond
-		n.disk = NewDisk(rand.New(rand.NewPCG(w.rng.Uint64(), uint64(id))), DiskOptions{FlushBytes: w.knobs.flush, Real: w.knobs.real})
+		n.disk = NewDisk(rand.New(rand.NewPCG(w.rng.Uint64(), uint64(id))), DiskOptions{FlushBytes: w.knobs.flush, Real: w.knobs.real && w.cfg.Retain == 0})
 		w.nodes = append(w.nodes, n)
 	}
 	for _, from := range w.nodes {
