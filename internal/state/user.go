@@ -28,21 +28,22 @@ type UserInfo struct {
 	Changed int64
 }
 
+func (u *user) info() UserInfo { return UserInfo{Name: u.name, Keys: u.keys, Changed: u.changed} }
+
 // User is the user of that name.
 func (m *Machine) User(name string) (UserInfo, bool) {
 	u := m.users[name]
 	if u == nil {
 		return UserInfo{}, false
 	}
-	return UserInfo{Name: u.name, Keys: u.keys, Changed: u.changed}, true
+	return u.info(), true
 }
 
 // Users lists all users by name.
 func (m *Machine) Users() []UserInfo {
 	all := make([]UserInfo, 0, len(m.users))
 	for _, name := range sortedKeys(m.users) {
-		u := m.users[name]
-		all = append(all, UserInfo{Name: u.name, Keys: u.keys, Changed: u.changed})
+		all = append(all, m.users[name].info())
 	}
 	return all
 }
