@@ -25,11 +25,6 @@ func (c complaints) Handle(_ context.Context, r slog.Record) error {
 			return nil
 		}
 	}
-	if d := c.n.w.doomed; d != nil && d.forgot && strings.HasPrefix(r.Message, "a peer needs entries that the log has no more") {
-		c.n.w.count("forgotten data can't be filled in")
-		d.behind = true
-		return nil
-	}
 	c.n.w.fail("K14", "n%d logs an error: %s", c.n.id, r.Message)
 	return nil
 }

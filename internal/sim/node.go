@@ -52,7 +52,6 @@ type node struct {
 	owed    ledger
 	forgot  bool // its disk has lost what it called durable
 	flipped bool // a bit of its disk
-	behind  bool // a leader has said that it can't fill it in
 	held    bool // it stays down until the others have everything
 	gone    bool // it stays down
 

@@ -54,8 +54,7 @@ func (w *world) rest() {
 // probeBound is for how long a node may not serve a new client, once all are healed.
 const probeBound = 20 * time.Second
 
-// probe opens a session at every node that lives (K10): each serves, and not only the cluster as a whole. One that has forgotten
-// what it had acknowledged, and that nobody can fill in or tell of it, must not (checkForgotten).
+// probe opens a session at every node that lives (K10): each serves, and not only the cluster as a whole.
 func (w *world) probe() {
 	if w.fatal != "" || len(w.jobs) == 0 {
 		return
@@ -63,7 +62,7 @@ func (w *world) probe() {
 	var all []*goClient
 	open := 0
 	for _, n := range w.nodes {
-		if n.up && !(n.forgot && n.behind) {
+		if n.up {
 			a, k := w.newCoreAt(fmt.Sprintf("probe%d", n.id), []string{address(n.id)})
 			all = append(all, w.openSession(a, k, false, func() { open++ }))
 		}
