@@ -413,12 +413,7 @@ func powerLossBetweenEntries(s *stage) {
 }
 
 func outcomeSurvives(s *stage) {
-	d := moving(s)
-	d.p.a.sock.down.jammed = true
-	s.say("what n%d sends to mover is jammed: no answer arrives", s.home.id)
-	s.onEffect(s.home, command.EffectDecided, func() { s.say("n%d applies the commit", s.home.id) })
-	d.commit()
-	s.wait(100 * ms)
+	d := unheard(s)
 	s.powerFails()
 	d.committed()
 	all, _ := s.depth("b")

@@ -96,14 +96,20 @@ func expired(s *stage) {
 	s.must(after == "expired", "after the session's end the answer is %q", after)
 }
 
-// unanswered commits a transaction whose answer doesn't come, until its caller gives up.
-func unanswered(s *stage) *deal {
+// unheard commits a transaction whose answer doesn't come.
+func unheard(s *stage) *deal {
 	d := moving(s)
 	d.p.a.sock.down.jammed = true
 	s.say("what n%d sends to mover is jammed: no answer arrives", s.home.id)
 	s.onEffect(s.home, command.EffectDecided, func() { s.say("n%d applies the commit", s.home.id) })
 	d.commit()
 	s.wait(100 * ms)
+	return d
+}
+
+// unanswered is the same, until its caller gives up.
+func unanswered(s *stage) *deal {
+	d := unheard(s)
 	outcome, reason := d.tx.Abandon()
 	d.gaveUp = true
 	d.told(outcome, reason)
