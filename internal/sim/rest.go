@@ -54,7 +54,8 @@ func (w *world) rest() {
 // probeBound is for how long a node may not serve a new client, once all are healed.
 const probeBound = 20 * time.Second
 
-// probe opens a session at every node that lives (K10): each serves, and not only the cluster as a whole.
+// probe opens a session at every node that lives (K10): each serves, and not only the cluster as a whole. A node that has forgotten
+// what it acknowledged is passed over: it has to end as soon as it finds out, and that may be now.
 func (w *world) probe() {
 	if w.fatal != "" || len(w.jobs) == 0 {
 		return
@@ -62,7 +63,7 @@ func (w *world) probe() {
 	var all []*goClient
 	open := 0
 	for _, n := range w.nodes {
-		if n.up {
+		if n.up && !n.forgot {
 			a, k := w.newCoreAt(fmt.Sprintf("probe%d", n.id), []string{address(n.id)})
 			all = append(all, w.openSession(a, k, false, func() { open++ }))
 		}
