@@ -4,6 +4,7 @@ GO      ?= go
 SECONDS ?= 60
 SEEDS   ?= 1000
 MINUTES ?= 30
+LOSSES  ?= 50
 BUDGET  ?= 2000
 SEED    ?= 1
 JOBS    ?= 0
@@ -18,7 +19,7 @@ PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
 SHARED  := ../shared
 
-.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak tools
+.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak power tools
 
 all: build
 
@@ -61,6 +62,9 @@ faults: ## every row of docs/faults.md that needs real processes, disks and sock
 
 soak: ## the nemesis: faults by twos and threes, MINUTES long, as SEED says
 	cd test && ONCEMQ_LONG=1 ONCEMQ_SOAK_MINUTES=$(MINUTES) ONCEMQ_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -run Row104 ./faults
+
+power: ## all three nodes lose their power at once, LOSSES times, under load
+	cd test && ONCEMQ_LOSSES=$(LOSSES) $(GO) test -v -count=1 -timeout 0 -run Row38 ./faults
 
 invariants: ## the tests with the costly checks of state switched on
 	$(GO) test -tags invariants -timeout 20m ./internal/... .

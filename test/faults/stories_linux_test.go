@@ -114,12 +114,12 @@ func TestRow26JamClients(t *testing.T) {
 	})
 }
 
-// Row 38: power loss of all nodes: what was not synced is gone.
+// Row 38: power loss of all nodes: what was not synced is gone. ONCEMQ_LOSSES is how often; `make power LOSSES=50` sets it.
 func TestRow38PowerLossOfAll(t *testing.T) {
 	Need(t, "mkfs.ext4", "mount")
 	w := New(t, Options{Disks: NewLoopDisk})
 	w.Run(func() {
-		for range 2 {
+		for range setting(t, "ONCEMQ_LOSSES", 2) {
 			w.PowerLoss(w.Nodes...)
 			w.Start(w.Nodes...)
 			w.Commits(100, failover)
