@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,46 +159,16 @@ func firstLine(r io.Reader, from string) (auth.Password, error) {
 // adminTimeout bounds a call of the admin API.
 const adminTimeout = 15 * time.Second
 
-// callAdmin makes one request to an admin API; the error says what it said.
+// callAdmin makes one request to the admin API that --admin names; the error says what it said.
 func callAdmin(ctx context.Context, addr, method, path string, body, answer any) error {
 	if err := config.Loopback("admin", addr); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	var send io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		send = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, send)
-	if err != nil {
-		return fmt.Errorf("%w: --admin %q: %w", config.ErrUsage, addr, err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	// Not by a proxy of the environment: a password is on its way.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
+	err := admin.Call(ctx, addr, method, path, body, answer)
+	if said := (*admin.StatusError)(nil); err != nil && !errors.As(err, &said) {
 		return fmt.Errorf("%w; is a node running there? --admin names another", err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode >= 300 {
-		var said struct{ Error string }
-		if json.Unmarshal(text, &said) != nil || said.Error == "" {
-			said.Error = resp.Status
-		}
-		return errors.New(said.Error)
-	}
-	if answer == nil {
-		return nil
-	}
-	return json.Unmarshal(text, answer)
+	return err
 }

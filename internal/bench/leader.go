@@ -9,11 +9,7 @@ import (
 	"time"
 
 	"github.com/oncemq/oncemq/internal/admin"
-	"github.com/oncemq/oncemq/internal/localcluster"
 )
-
-// noLimit is for requests that take as long as the measurement.
-var noLimit = &http.Client{}
 
 // findLeader asks the admin ports which of them is the leader's.
 func findLeader(ctx context.Context, admins []string) (string, error) {
@@ -21,7 +17,7 @@ func findLeader(ctx context.Context, admins []string) (string, error) {
 	for _, addr := range admins {
 		call, cancel := context.WithTimeout(ctx, 2*time.Second)
 		var st admin.Status
-		err := localcluster.Call(call, noLimit, http.MethodGet, "http://"+addr+"/api/v1/status", &st)
+		err := admin.Call(call, addr, http.MethodGet, "/api/v1/status", nil, &st)
 		cancel()
 		switch {
 		case err != nil:
@@ -40,7 +36,7 @@ func postRaw(ctx context.Context, leader string, c Config) (res Result, err erro
 		"size":     {fmt.Sprint(c.Size)},
 		"duration": {c.Duration.String()},
 	}
-	err = localcluster.Call(ctx, noLimit, http.MethodPost, "http://"+leader+"/api/v1/bench/raw?"+query.Encode(), &res)
+	err = admin.Call(ctx, leader, http.MethodPost, "/api/v1/bench/raw?"+query.Encode(), nil, &res)
 	if err != nil {
 		err = fmt.Errorf("raw at the leader's admin port %s: %w (it needs --dev)", leader, err)
 	}
@@ -52,8 +48,8 @@ func forget(ctx context.Context, admins []string, queues ...string) error {
 	var err error
 	for _, queue := range queues {
 		for _, addr := range admins {
-			err = localcluster.Call(ctx, noLimit, http.MethodDelete, "http://"+addr+"/api/v1/queues/"+url.PathEscape(queue), nil)
-			if status := (*localcluster.StatusError)(nil); err == nil || errors.As(err, &status) && status.Code == http.StatusNotFound {
+			err = admin.Call(ctx, addr, http.MethodDelete, "/api/v1/queues/"+url.PathEscape(queue), nil, nil)
+			if status := (*admin.StatusError)(nil); err == nil || errors.As(err, &status) && status.Code == http.StatusNotFound {
 				err = nil
 				break
 			}

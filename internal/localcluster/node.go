@@ -2,10 +2,8 @@ package localcluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -206,51 +204,17 @@ func (n *Node) Status(ctx context.Context) (st admin.Status, err error) {
 // Queue asks for a queue's numbers. exists is false where there is no such queue.
 func (n *Node) Queue(ctx context.Context, name string) (q admin.Queue, exists bool, err error) {
 	err = n.call(ctx, http.MethodGet, "/api/v1/queues/"+url.PathEscape(name), &q)
-	if status := (*StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusNotFound {
+	if status := (*admin.StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusNotFound {
 		return q, false, nil
 	}
 	return q, err == nil, err
 }
 
-// StatusError is an answer of the admin port that isn't success.
-type StatusError struct {
-	Code int
-	Text string // what the node said
-}
-
-// Error says code and text.
-func (e *StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Code, e.Text) }
-
-// adminClient asks admin ports. A stopped node answers nothing, hence the short limit.
-var adminClient = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// callTimeout bounds a call of an admin port: a stopped node answers nothing.
+const callTimeout = 2 * time.Second
 
 func (n *Node) call(ctx context.Context, method, path string, answer any) error {
-	return Call(ctx, adminClient, method, "http://"+n.Admin+path, answer)
-}
-
-// Call makes one request to an admin port and decodes the JSON answer into answer,
-// if that isn't nil. Answers other than success are a *StatusError.
-func Call(ctx context.Context, client *http.Client, method, url string, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode >= 300 {
-		var said struct{ Error string }
-		json.Unmarshal(body, &said) // what isn't JSON is shown as nothing
-		return &StatusError{Code: resp.StatusCode, Text: said.Error}
-	}
-	if answer == nil {
-		return nil
-	}
-	return json.Unmarshal(body, answer)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return admin.Call(ctx, n.Admin, method, path, nil, answer)
 }

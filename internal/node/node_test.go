@@ -106,8 +106,7 @@ func (r *running) waitReady(t *testing.T) {
 
 func (r *running) status(t *testing.T) (st admin.Status) {
 	t.Helper()
-	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	if err := localcluster.Call(t.Context(), c, http.MethodGet, "http://"+r.admin.Addr().String()+"/api/v1/status", &st); err != nil {
+	if err := admin.Call(t.Context(), r.admin.Addr().String(), http.MethodGet, "/api/v1/status", nil, &st); err != nil {
 		t.Fatal(err)
 	}
 	return st
@@ -123,8 +122,7 @@ func TestLoneNode(t *testing.T) {
 	if st := r.status(t); st.Role != "leader" || st.Leader != 1 || st.Safety != "on" || st.Version != "test" {
 		t.Errorf("status %+v", st)
 	}
-	base := "http://" + r.admin.Addr().String()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	base := r.admin.Addr().String()
 	var q admin.Queue
 	for _, step := range []struct {
 		method, path string
@@ -137,15 +135,15 @@ func TestLoneNode(t *testing.T) {
 		{http.MethodGet, "/api/v1/queues/orders", &q},
 		{http.MethodDelete, "/api/v1/queues/orders", nil},
 	} {
-		if err := localcluster.Call(t.Context(), client, step.method, base+step.path, step.answer); err != nil {
+		if err := admin.Call(t.Context(), base, step.method, step.path, nil, step.answer); err != nil {
 			t.Errorf("%s %s: %v", step.method, step.path, err)
 		}
 	}
 	if q != (admin.Queue{Name: "orders"}) {
 		t.Errorf("queue %+v", q)
 	}
-	var status *localcluster.StatusError
-	if err := localcluster.Call(t.Context(), client, http.MethodGet, base+"/api/v1/queues/orders", nil); !errors.As(err, &status) || status.Code != 404 {
+	var status *admin.StatusError
+	if err := admin.Call(t.Context(), base, http.MethodGet, "/api/v1/queues/orders", nil, nil); !errors.As(err, &status) || status.Code != 404 {
 		t.Errorf("a deleted queue: %v, want 404", err)
 	}
 	r.stopAndCheck(t)

@@ -117,7 +117,9 @@ var statusClient = &http.Client{Timeout: 2 * time.Second}
 // applied is a node's applied index, 0 where it doesn't answer.
 func (n *Node) applied() uint64 {
 	var st admin.Status
-	if err := localcluster.Call(context.Background(), statusClient, http.MethodGet, "http://"+n.Admin+"/api/v1/status", &st); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), statusClient.Timeout)
+	defer cancel()
+	if err := admin.Call(ctx, n.Admin, http.MethodGet, "/api/v1/status", nil, &st); err != nil {
 		return 0
 	}
 	return st.AppliedIndex
@@ -135,9 +137,9 @@ func (n *Node) says(text string) int {
 // purge empties a queue.
 func (c *Cluster) purge(queue string) {
 	c.tb.Helper()
-	client := &http.Client{Timeout: 20 * time.Second}
-	err := localcluster.Call(context.Background(), client, http.MethodPost, "http://"+c.Leader().Admin+"/api/v1/queues/"+queue+"/purge", nil)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := admin.Call(ctx, c.Leader().Admin, http.MethodPost, "/api/v1/queues/"+queue+"/purge", nil, nil); err != nil {
 		c.tb.Fatal(err)
 	}
 }

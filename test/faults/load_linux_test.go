@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/oncemq/oncemq"
+	"github.com/oncemq/oncemq/internal/admin"
 	"github.com/oncemq/oncemq/internal/amqp"
-	"github.com/oncemq/oncemq/internal/localcluster"
 	"github.com/oncemq/oncemq/test/cluster"
 )
 
@@ -196,14 +196,15 @@ func TestRow99ManyQueues(t *testing.T) {
 	const queues, hands = 10_000, 16
 	w := New(t, Options{})
 	w.Run(func() {
-		client := &http.Client{Timeout: failover}
 		var makers sync.WaitGroup
 		var failed atomic.Pointer[error]
 		for i := range hands {
 			makers.Go(func() {
 				for q := i; q < queues && failed.Load() == nil; q += hands {
-					url := fmt.Sprintf("http://%s/api/v1/queues/many.%d", w.Nodes[q%nodes].Admin, q)
-					if err := localcluster.Call(w.ctx, client, http.MethodPut, url, nil); err != nil {
+					ctx, cancel := context.WithTimeout(w.ctx, failover)
+					err := admin.Call(ctx, w.Nodes[q%nodes].Admin, http.MethodPut, fmt.Sprintf("/api/v1/queues/many.%d", q), nil, nil)
+					cancel()
+					if err != nil {
 						failed.Store(&err)
 					}
 				}
