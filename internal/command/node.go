@@ -51,7 +51,8 @@ func (*Tick) Kind() Kind { return KindTick }
 func (*Tick) append(dst []byte) []byte { return dst }
 func (*Tick) decode(*reader)           {}
 
-// ClusterInit is the first command of a cluster's first entry: its identity [8.2].
+// ClusterInit is the first command of a cluster's first entry: its identity [8.2]. With a higher history than the state has it
+// begins that history, behind a restore or a forced recovery (C1): all epochs end, no session of an earlier one is found again.
 // Repeats change nothing.
 type ClusterInit struct {
 	Cluster [16]byte

@@ -59,6 +59,7 @@ type applier struct {
 	home     *home
 	mailbox  Mailbox
 	requests *requests
+	history  uint16 // of the directory's stamp
 
 	applied  uint64 // the machine's
 	epoch    command.Epoch
@@ -178,7 +179,8 @@ func (a *applier) report() {
 	ended := p.ended
 	*p = progress{index: a.applied, due: a.machine.Next(), ended: ended}
 	p.civil, p.running = a.machine.Times()
-	_, _, p.founded = a.machine.Cluster()
+	_, history, founded := a.machine.Cluster()
+	p.founded = founded && history >= a.history
 	for _, node := range a.nodes {
 		if epoch, _ := a.machine.Epoch(node); epoch != 0 {
 			p.epochs = append(p.epochs, nodeEpoch{node, epoch})

@@ -111,7 +111,7 @@ type progress struct {
 	index          uint64
 	due            state.Due
 	civil, running int64
-	founded        bool // ClusterInit is applied
+	founded        bool // ClusterInit is applied, of the stamp's history
 	epochs         []nodeEpoch
 	ended          bool // this node's epoch was ended by NodeDown
 }

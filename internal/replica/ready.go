@@ -144,7 +144,8 @@ func (c *core) elected() {
 	c.epochs.elected(c.now)
 	c.disk = stalled{since: c.now}
 	if !c.progress.founded {
-		c.propose(&command.ClusterInit{Cluster: c.stamp.Cluster, History: c.stamp.History}) // repeats change nothing
+		// The first command of a cluster, and of a new history: nothing comes before it. Repeats change nothing.
+		c.propose(&command.ClusterInit{Cluster: c.stamp.Cluster, History: c.stamp.History})
 	}
 }
 

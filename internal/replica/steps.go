@@ -120,7 +120,7 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	s.appender = appender{log: s.log, fault: s.opts.testFault}
 	s.applier = &applier{
 		node: s.opts.Node, nodes: nodes, machine: s.decides, state: s.state, batch: new(store.Batch),
-		home: s.home, mailbox: s.opts.Mailbox, requests: s.requests, applied: s.start.Applied,
+		home: s.home, mailbox: s.opts.Mailbox, requests: s.requests, applied: s.start.Applied, history: stamp.History,
 	}
 	s.applier.report()
 	s.events.put(event{kind: evProgress, progress: s.applier.out.progress})

@@ -264,6 +264,8 @@ func (c *chaos) decision(p *peer) command.Command {
 func (c *chaos) step() {
 	c.conns = slices.DeleteFunc(c.conns, func(p *peer) bool { return c.m.conns[p.id] == nil && len(c.conns) > 3 && !c.chance(10) })
 	switch k := c.n(100); {
+	case k == 99 && c.chance(15):
+		c.newHistory() // nothing of the old one is found any more
 	case k == 0:
 		c.up(command.NodeID(1 + c.n(3)))
 	case k == 1:

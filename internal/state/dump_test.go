@@ -76,13 +76,18 @@ func (m *Machine) dumpSessions(p func(string, ...any)) {
 	for _, s := range m.sessions {
 		all = append(all, s)
 	}
+	for _, s := range m.former {
+		if !s.gone {
+			all = append(all, s)
+		}
+	}
 	slices.SortFunc(all, compareSessions)
 	for _, s := range all {
 		conn := "none"
 		if s.conn != nil {
 			conn = fmt.Sprintf("%x", s.conn.id)
 		}
-		p("session %s %s conn %s rollback %v token %v ended %v grace %d retain %d through %d unknown %v last %d", s.id, s.principal,
+		p("session %s former %v %s conn %s rollback %v token %v ended %v grace %d retain %d through %d unknown %v last %d", s.id, s.former, s.principal,
 			conn, s.rollback, s.token, s.ended, s.graceUntil, s.retainUntil, s.through, s.unknown, s.last)
 		for _, r := range s.outcomes {
 			p("  outcome %d %v %q %d", r.number, r.outcome, s.reasonOf(r), r.civil)

@@ -3,9 +3,10 @@ package state
 import "slices"
 
 // runJobs goes on with what is larger than an entry [4.2] for at most budget steps:
-// links that have ended, then deletions and purges. It returns the steps taken.
+// sessions of an earlier history, links that have ended, then deletions and purges. It returns the steps taken.
 func (m *Machine) runJobs(budget int) int {
 	before := m.steps
+	m.forgetFormer(before + budget)
 	for len(m.ending) > 0 && m.steps-before < budget {
 		l := m.ending[0]
 		m.giveAll(l, before+budget)

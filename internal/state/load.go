@@ -127,6 +127,9 @@ func (m *loader) conn(k, v *fields) {
 
 func (m *loader) session(k, v *fields) error {
 	s := &session{object: object{stored: true}, id: k.session()}
+	if s.id.History() != m.history {
+		m.former = append(m.former, s) // ids rise
+	}
 	flags := v.byte()
 	s.rollback, s.token, s.ended = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	s.principal = v.string()
@@ -378,6 +381,7 @@ func (m *loader) waits(q *queue, di uint32) {
 
 // complete rebuilds what is derived, once all keys are there.
 func (m *loader) complete() {
+	m.leaveTables()
 	for _, l := range m.links {
 		if l == nil {
 			continue

@@ -34,6 +34,8 @@ type Machine struct {
 	userSeed [32]byte // of that UserPut
 	grace    timers
 	retain   timers
+	// former are sessions of earlier histories that are still to be forgotten, by id; the tables don't have them.
+	former []*session
 
 	queues    []*queue // by slot; slot 0 is none, free ones are nil
 	freeQueue []uint32
@@ -109,7 +111,7 @@ func (m *Machine) Next() Due {
 	return Due{
 		Running: m.grace.next(),
 		Civil:   m.retain.next(),
-		Job:     len(m.ending) > 0 || len(m.working) > 0 || len(m.touched) > 0,
+		Job:     len(m.former) > 0 || len(m.ending) > 0 || len(m.working) > 0 || len(m.touched) > 0,
 	}
 }
 

@@ -33,7 +33,7 @@ func (m *Machine) checkSystem(c command.Command) verdict {
 			return ignore
 		}
 	case *command.ClusterInit:
-		if m.founded {
+		if m.founded && c.History <= m.history {
 			return ignore
 		}
 	case *command.Digest:
@@ -56,8 +56,7 @@ func (m *Machine) changeSystem(c command.Command) {
 		m.endEpoch(n)
 		m.effects = append(m.effects, command.Effect{Kind: command.EffectNodeDown, Node: n.id, Epoch: c.Epoch, Number: uint64(c.Epoch)})
 	case *command.ClusterInit:
-		m.cluster, m.history, m.founded = c.Cluster, c.History, true
-		m.dirty.cluster = true
+		m.begin(c)
 	case *command.Digest:
 		m.noteDigest(c)
 	}

@@ -21,8 +21,9 @@ type session struct {
 	rollback  bool
 	token     bool
 	// ended: takes no new number and no commit; kept for its outcomes alone [1.6].
-	ended bool
-	conn  *conn
+	ended  bool
+	former bool // of an earlier history: nothing finds it any more
+	conn   *conn
 	// graceUntil is when reserved deliveries go back, in running time; 0: none.
 	graceUntil int64
 	// retainUntil is when the session is forgotten (a token: ended, then forgotten), in
@@ -242,7 +243,7 @@ func (m *Machine) forgetSession(s *session) {
 	if m.ofUser[s.principal]--; m.ofUser[s.principal] == 0 {
 		delete(m.ofUser, s.principal)
 	}
-	if cl := s.client; cl != nil {
+	if cl := s.client; cl != nil && !s.former {
 		delete(cl.sessions, clientNonce{s.process, s.open})
 		m.releaseClient(cl)
 	}
