@@ -37,6 +37,7 @@ const (
 	KindDigest
 	KindUserPut
 	KindUserDelete
+	KindNodeRoom
 	kindEnd // one past the last
 )
 
@@ -155,6 +156,7 @@ var newCommands = [kindEnd]func() Command{
 	KindDigest:      func() Command { return new(Digest) },
 	KindUserPut:     func() Command { return new(UserPut) },
 	KindUserDelete:  func() Command { return new(UserDelete) },
+	KindNodeRoom:    func() Command { return new(NodeRoom) },
 }
 
 func newCommand(kind Kind) Command { return newCommands[kind]() }

@@ -63,6 +63,7 @@ func samples() []Command {
 		&UserPut{Request: 8, Rule: UserNew, Name: "alice", Seed: [32]byte{7, 31: 9}, Keys: sampleKeys()},
 		&UserPut{Request: 8, Rule: UserChange, Name: "bob"},
 		&UserDelete{Request: 8, Name: "alice"},
+		&NodeRoom{Node: 2, Disk: RoomFull, Memory: 1 << 33},
 	}
 }
 

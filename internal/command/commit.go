@@ -128,6 +128,7 @@ const (
 	ReasonResolved     = "undecided when its outcome was asked for"
 	ReasonSessionEnded = "session ended"
 	ReasonReused       = "number already used"
+	ReasonLimit        = "resource limit"
 )
 
 func appendTx(dst []byte, t TxID) []byte {

@@ -86,6 +86,9 @@ const (
 	NoteCut
 	// NoteDigest tells the leader the sender's digest Number after entry Index [7.2].
 	NoteDigest
+	// NoteRoom tells everyone the sender's room: Number = command.Room of its disk, Index = bytes of state that it has memory
+	// for [8.5].
+	NoteRoom
 	noteEnd
 )
 

@@ -252,7 +252,7 @@ func (m *Machine) drop(q *queue, i uint32, keepBody bool) {
 		m.deleteMessageKey(keyBody, q.inc, p.seq)
 	}
 	if p.size&flagOverlay != 0 {
-		delete(m.overlays, i)
+		m.forgetOverlay(i)
 	}
 	no := p.seq >> chunkBits
 	c := m.chunk(q, no)

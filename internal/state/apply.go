@@ -73,6 +73,7 @@ func (m *Machine) finish() {
 	budget -= m.runJobs(budget * 4 / 5)
 	m.handOutAll(budget)
 	m.flush()
+	m.reckonRoom()
 	m.effects = append(m.effects, m.applied...)
 }
 

@@ -278,6 +278,8 @@ func (c *chaos) step() {
 		pass := []int64{1, 4_000, 6_000, 61_000, retention / 2, retention + 1}[c.n(6)]
 		c.civil, c.running = c.civil+pass, c.running+pass
 		c.system(&command.Tick{})
+	case k == 3 && c.chance(50):
+		c.system(&command.NodeRoom{Node: command.NodeID(1 + c.n(4)), Disk: command.Room(c.n(8) / 3), Memory: []uint64{0, 0, 30_000, 1 << 30}[c.n(4)]})
 	case k < 7 || len(c.conns) == 0 || k < 30 && len(c.m.conns) < 3:
 		c.locals++
 		n := command.NodeID(1 + c.n(3))

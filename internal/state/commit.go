@@ -63,6 +63,9 @@ func (m *Machine) checkOperations(c *command.Commit, p *plan) string {
 			return command.ReasonRefused
 		}
 	}
+	if len(c.Sends) > 0 && m.noRoom() != nil {
+		return command.ReasonLimit
+	}
 	return ""
 }
 

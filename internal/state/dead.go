@@ -39,7 +39,7 @@ func (m *Machine) deadLetter(q *queue, di uint32, reason string) {
 	i := m.putMessage(to, to.next, p.size&sizeMask|flagMoved|flagOverlay)
 	to.next++
 	m.moved[i] = from
-	m.overlays[i] = overlay
+	m.keepOverlay(i, overlay)
 	m.markPlace(to)
 	m.markCreated(i, nil)
 	m.touch(to)

@@ -17,9 +17,10 @@ func (m *Machine) dump() string {
 	p("cluster %x %d %v", m.cluster, m.history, m.founded)
 	for _, id := range sortedKeys(m.nodes) {
 		n := m.nodes[id]
-		p("node %d epoch %d last %d nonce %x level %d report %d %x parts %d %x", id, n.epoch, n.last, n.nonce, n.level,
-			n.reportedIndex, n.reportedSum, n.parts.command, n.parts.data)
+		p("node %d epoch %d last %d nonce %x level %d report %d %x disk %s memory %d parts %d %x", id, n.epoch, n.last, n.nonce, n.level,
+			n.reportedIndex, n.reportedSum, n.disk, n.memory, n.parts.command, n.parts.data)
 	}
+	p("room %+v kept %d parts %d", m.RoomInfo(), m.kept, m.partBytes)
 	p("seed %x %v", m.userSeed, m.guarded)
 	for _, name := range sortedKeys(m.users) {
 		u := m.users[name]
@@ -195,6 +196,9 @@ func (m *Machine) verify() error {
 	if live := m.messages.live(); live != total {
 		return fmt.Errorf("%d messages in the slab, %d in queues", live, total)
 	}
+	if err := m.verifyKept(); err != nil {
+		return err
+	}
 	used := 0
 	for i := range m.overlays {
 		if m.messages.at(i).size&flagOverlay == 0 {
@@ -239,6 +243,32 @@ func (m *Machine) verify() error {
 }
 
 // verifyQueue returns how many messages q has.
+// verifyKept counts anew what Machine.kept and partBytes are kept up to date for.
+func (m *Machine) verifyKept() error {
+	var kept, parts uint64
+	for _, overlay := range m.overlays {
+		kept += overlayCost + uint64(len(overlay))
+	}
+	for _, r := range m.results {
+		kept += resultCost * uint64(len(r.states))
+	}
+	for _, s := range m.sessions {
+		for i := range s.outcomes {
+			kept += s.outcomeBytes(&s.outcomes[i])
+		}
+	}
+	for _, st := range m.streams {
+		kept += refusalCost * uint64(len(st.refused))
+	}
+	for _, n := range m.nodes {
+		parts += uint64(len(n.parts.data))
+	}
+	if kept != m.kept || parts != m.partBytes {
+		return fmt.Errorf("%d bytes are kept, %d counted; %d of parts, %d counted", kept, m.kept, parts, m.partBytes)
+	}
+	return nil
+}
+
 func (m *Machine) verifyQueue(q *queue) (total int, err error) {
 	s := &q.sub
 	places := make(map[uint64]int)

@@ -9,7 +9,9 @@ func (n *node) encode(dst []byte) []byte {
 	dst = append(dst, n.nonce[:]...)
 	dst = putUint(dst, uint64(n.level))
 	dst = putUint(dst, n.reportedIndex)
-	return putUint(dst, n.reportedSum)
+	dst = putUint(dst, n.reportedSum)
+	dst = append(dst, byte(n.disk))
+	return putUint(dst, n.memory)
 }
 
 func (c *conn) encode(dst []byte) []byte {

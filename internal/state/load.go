@@ -54,6 +54,7 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		n := &node{
 			object: object{stored: true}, id: command.NodeID(k.be64()), epoch: command.Epoch(v.uint()), last: v.uint(),
 			nonce: v.id16(), level: uint32(v.uint()), reportedIndex: v.uint(), reportedSum: v.uint(),
+			disk: command.Room(v.byte()), memory: v.uint(),
 		}
 		m.nodes[n.id] = n
 	case keyPart:
@@ -110,6 +111,7 @@ func (m *loader) part(k, v *fields) error {
 	p.stored = append(p.stored, uint64(len(p.data)))
 	p.data = append(p.data, v.b...)
 	p.flushed = uint64(len(p.data))
+	m.partBytes += uint64(len(v.b))
 	return nil
 }
 
@@ -178,6 +180,7 @@ func (m *loader) ofSession(kind byte, k, v *fields) error {
 		return fmt.Errorf("%w: reason code %d: written by a newer version", ErrState, r.reason)
 	}
 	s.outcomes = append(s.outcomes, r)
+	m.kept += s.outcomeBytes(&r)
 	return nil
 }
 
@@ -197,6 +200,7 @@ func (m *loader) stream(kind byte, k, v *fields) error {
 		}
 		r := refusedSend{number: k.be64(), refusal: &command.Refusal{Condition: v.string(), Description: v.string()}, stored: true}
 		st.refused = append(st.refused, r)
+		m.kept += refusalCost
 	case keySender:
 		c, st := m.conns[command.ConnID(id)], m.streams[v.uint()]
 		if c == nil || st == nil {
@@ -227,6 +231,7 @@ func (m *loader) result(kind byte, k, v *fields) error {
 		return missing("the link's list of results")
 	}
 	r.states[resultKey{command.Incarnation(k.be64()), k.be64(), k.be32()}] = command.UnsettledState(v.byte())
+	m.kept += resultCost
 	return nil
 }
 
@@ -314,7 +319,7 @@ func (m *loader) message(kind byte, k, v *fields) error {
 	}
 	if kind == keyOverlay {
 		m.messages.at(mi).size |= flagOverlay
-		m.overlays[mi] = slices.Clone(v.b)
+		m.keepOverlay(mi, slices.Clone(v.b))
 	} else {
 		m.messages.at(mi).size |= flagMoved
 		m.moved[mi] = origin{command.Incarnation(v.be64()), v.be64()}
@@ -412,6 +417,7 @@ func (m *loader) complete() {
 	}
 	m.touched = left
 	m.forgetMarks()
+	m.reckonRoom()
 }
 
 // sortDeliveries brings a link's list into the order of hand-out.

@@ -52,9 +52,12 @@ type Machine struct {
 	overlays   map[uint32][]byte     // by message; only of those that have one
 	moved      map[uint32]origin     // by message; dead letters
 	excluded   map[uint32]exclusions // by delivery; undeliverable-here
-	ending     []*link               // return jobs, by id [4.2]
-	working    []*queue              // deletions and purges under way, by incarnation
-	touched    []*queue              // queues that may have something to hand out
+	// kept is what overlays, results, outcomes and refusals cost, partBytes what the large commands under way have in memory.
+	kept, partBytes uint64
+	room            room     // as of the last entry's end
+	ending          []*link  // return jobs, by id [4.2]
+	working         []*queue // deletions and purges under way, by incarnation
+	touched         []*queue // queues that may have something to hand out
 	// maxSteps bounds an entry's work [4.2]; leastSteps is what jobs and hand-outs get
 	// behind an entry full of commands.
 	maxSteps, leastSteps int

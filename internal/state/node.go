@@ -15,6 +15,8 @@ type node struct {
 	level uint32
 	// reported is the node's last digest [7.2].
 	reportedIndex, reportedSum uint64
+	disk                       command.Room // as it said last
+	memory                     uint64       // bytes of state that it has memory for, 0: it didn't say
 
 	parts parts
 }
@@ -40,6 +42,10 @@ func (m *Machine) checkSystem(c command.Command) verdict {
 		if m.nodes[c.Node] == nil {
 			return ignore
 		}
+	case *command.NodeRoom:
+		if n := m.nodes[c.Node]; n == nil || n.disk == c.Disk && n.memory == c.Memory {
+			return ignore
+		}
 	case *command.Tick:
 	default:
 		return ignore
@@ -59,6 +65,10 @@ func (m *Machine) changeSystem(c command.Command) {
 		m.begin(c)
 	case *command.Digest:
 		m.noteDigest(c)
+	case *command.NodeRoom:
+		n := m.nodes[c.Node]
+		n.disk, n.memory = c.Disk, c.Memory
+		m.markNode(n)
 	}
 }
 

@@ -20,7 +20,7 @@ type outcomeRecord struct {
 // reasonCodes are stored: only append.
 var reasonCodes = []string{
 	command.ReasonClient, command.ReasonIncomplete, command.ReasonTimeout, command.ReasonTooLarge, command.ReasonDeliveryLost,
-	command.ReasonRefused, command.ReasonResolved, command.ReasonSessionEnded, command.ReasonReused,
+	command.ReasonRefused, command.ReasonResolved, command.ReasonSessionEnded, command.ReasonReused, command.ReasonLimit,
 }
 
 const reasonOther = 255
@@ -109,6 +109,7 @@ func (m *Machine) decide(s *session, n uint64, outcome command.TxOutcome, reason
 		return r
 	}
 	s.outcomes = slices.Insert(s.outcomes, at, r)
+	m.kept += s.outcomeBytes(&r)
 	if n > s.last {
 		s.last = n
 		m.markProgress(s)
@@ -180,6 +181,7 @@ func (m *Machine) deleteOutcome(s *session, r *outcomeRecord) {
 	if r.stored {
 		m.deleteOutcomeKey(s.id, r.number)
 	}
+	m.kept -= s.outcomeBytes(r)
 	delete(s.reasons, r.number)
 	m.steps++
 }

@@ -34,6 +34,7 @@ func (m *Machine) applyPart(c *command.Part) error {
 		return nil
 	}
 	n.parts.data = append(n.parts.data, c.Data...)
+	m.partBytes += uint64(len(c.Data))
 	if !c.Last {
 		if !n.parts.dirty {
 			n.parts.dirty = true
@@ -58,6 +59,7 @@ func (m *Machine) dropParts(n *node) {
 		m.dirty.gone = appendPartKey(m.dirty.gone, m.group, n.id, n.parts.command, offset)
 		m.deleteKey()
 	}
+	m.partBytes -= uint64(len(n.parts.data))
 	dirty := n.parts.dirty
 	n.parts = parts{dirty: dirty}
 }

@@ -38,7 +38,9 @@ func (m *Machine) checkSend(c *command.Send, p *plan) verdict {
 			return act
 		}
 	}
-	p.queue, p.refusal = m.target(c.Target, c.Address, len(c.Message))
+	if p.queue, p.refusal = m.target(c.Target, c.Address, len(c.Message)); p.refusal == nil {
+		p.refusal = m.noRoom()
+	}
 	if p.refusal != nil && c.Number == 0 {
 		return refuse
 	}

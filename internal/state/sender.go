@@ -127,6 +127,7 @@ func (m *Machine) dropStream(st *stream) {
 		}
 	} else {
 		m.deleteUnder(keyRefusal, st.id)
+		m.kept -= refusalCost * uint64(len(st.refused))
 	}
 	st.gone = true
 	m.markStream(st)
@@ -143,6 +144,7 @@ func (m *Machine) refuseSend(st *stream, number uint64, no *command.Refusal) {
 		return
 	}
 	st.refused = slices.Insert(st.refused, at, refusedSend{number: number, refusal: no})
+	m.kept += refusalCost
 	m.dirty.refusals = append(m.dirty.refusals, refusalAt{st, number})
 }
 
@@ -151,6 +153,7 @@ func (m *Machine) forgetRefusal(st *stream, at int) {
 		m.deleteNumbered(keyRefusal, st.id, st.refused[at].number)
 	}
 	st.refused = slices.Delete(st.refused, at, at+1)
+	m.kept -= refusalCost
 }
 
 func (m *Machine) changeSendForget(c *command.SendForget, p *plan) {

@@ -121,7 +121,7 @@ func (m *Machine) setOverlay(q *queue, mi uint32, overlay []byte) {
 	}
 	p := m.messages.at(mi)
 	p.size |= flagOverlay
-	m.overlays[mi] = append([]byte(nil), overlay...)
+	m.keepOverlay(mi, append([]byte(nil), overlay...))
 	m.dirty.overlays = append(m.dirty.overlays, messageAt{q, p.seq})
 }
 
@@ -142,6 +142,9 @@ func (m *Machine) keepResult(l *link, ref command.DeliveryRef, outcome command.D
 		return
 	}
 	key := resultKey{l.queue.inc, ref.Message, ref.Attempt}
+	if _, again := r.states[key]; !again {
+		m.kept += resultCost
+	}
 	r.states[key] = resultOf(outcome)
 	m.dirty.kept = append(m.dirty.kept, resultAt{r, key})
 }
@@ -184,6 +187,7 @@ func (m *Machine) changeForget(c *command.Forget, p *plan) {
 		key := resultKey{l.queue.inc, ref.Message, ref.Attempt}
 		if _, ok := r.states[key]; ok {
 			delete(r.states, key)
+			m.kept -= resultCost
 			m.dirty.kept = append(m.dirty.kept, resultAt{r, key})
 			m.steps++
 		}
@@ -198,6 +202,7 @@ const manyKeys = 1000
 func (m *Machine) dropResults(r *results) {
 	delete(r.session.results, r.name)
 	delete(m.results, r.id)
+	m.kept -= resultCost * uint64(len(r.states))
 	if len(r.states) < manyKeys {
 		for _, k := range sortedResults(r.states) {
 			m.dirty.gone = appendResultKey(m.dirty.gone, m.group, r.id, k)
