@@ -2,9 +2,8 @@ package certs
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
-	"os"
-	"sync"
 	"time"
 )
 
@@ -17,44 +16,19 @@ type Files struct {
 	ClientCA string
 }
 
-// lookEvery is how often the files are looked at, while there are handshakes.
-const lookEvery = time.Second
-
 // Listener gives a listener's configuration and keeps up with its files. It is safe for
 // concurrent use and starts no goroutine: it looks when a handshake begins.
 type Listener struct {
-	files  Files
-	logger *slog.Logger
-
-	mu     sync.Mutex // guards everything below
-	now    *tls.Config
-	stamps [3]stamp
-	bad    [3]stamp // what was complained about
-	looked time.Time
-}
-
-// stamp tells one content of a file from another.
-type stamp struct {
-	changed time.Time
-	size    int64
-	info    os.FileInfo // for its identity; nil: not there
-}
-
-func (s stamp) same(o stamp) bool {
-	if s.info == nil || o.info == nil {
-		return s.info == nil && o.info == nil
-	}
-	return s.changed.Equal(o.changed) && s.size == o.size && os.SameFile(s.info, o.info)
+	files *watched[*tls.Config]
 }
 
 // NewListener reads the files. Errors wrap ErrFiles. What goes wrong later is logged.
 func NewListener(files Files, logger *slog.Logger) (*Listener, error) {
-	l := &Listener{files: files, logger: logger, stamps: look(files), looked: time.Now()}
-	var err error
-	if l.now, err = load(files); err != nil {
+	w, err := watch(logger, func() (*tls.Config, error) { return load(files) }, files.Cert, files.Key, files.ClientCA)
+	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	return &Listener{w}, nil
 }
 
 // Config is for tls.Server; what it says is decided at each handshake anew.
@@ -64,42 +38,19 @@ func (l *Listener) Config() *tls.Config {
 	return c
 }
 
+// Expires is when the certificate that is shown now ends.
+func (l *Listener) Expires() time.Time { return expiry(&l.current(time.Now()).Certificates[0]) }
+
 // current is the configuration as the files are, looked at once in lookEvery.
-func (l *Listener) current(now time.Time) *tls.Config {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.looked) < lookEvery {
-		return l.now
-	}
-	l.looked = now
-	found := look(l.files)
-	if same(found, l.stamps) {
-		return l.now
-	}
-	c, err := load(l.files)
-	switch {
-	case err == nil:
-		l.now, l.stamps, l.bad = c, found, [3]stamp{}
-		l.logger.Info("TLS files read anew", "cert", l.files.Cert)
-	case !same(found, l.bad):
-		// Perhaps one file was replaced and the other will be in a moment.
-		l.bad = found
-		l.logger.Warn("TLS files have changed and can't be used; the former ones stay in use", "error", err)
-	}
-	return l.now
-}
+func (l *Listener) current(now time.Time) *tls.Config { return l.files.current(now) }
 
-func same(a, b [3]stamp) bool {
-	return a[0].same(b[0]) && a[1].same(b[1]) && a[2].same(b[2])
-}
-
-func look(f Files) (s [3]stamp) {
-	for i, name := range [3]string{f.Cert, f.Key, f.ClientCA} {
-		if info, err := os.Stat(name); err == nil {
-			s[i] = stamp{info.ModTime(), info.Size(), info}
-		}
+// expiry is when a certificate ends.
+func expiry(pair *tls.Certificate) time.Time {
+	leaf := pair.Leaf
+	if leaf == nil {
+		leaf, _ = x509.ParseCertificate(pair.Certificate[0]) // it was parsed before
 	}
-	return s
+	return leaf.NotAfter
 }
 
 func load(f Files) (*tls.Config, error) {

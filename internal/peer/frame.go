@@ -19,6 +19,11 @@ const (
 	frameNote    = 6
 	frameFetch   = 7
 	frameChunk   = 8
+
+	// Of the join protocol alone.
+	frameJoin     = 32
+	frameAdmitted = 33
+	frameLater    = 34
 )
 
 const (

@@ -136,8 +136,9 @@ func (n *Network) greet(conn net.Conn, peer uint64, what purpose) (Stamp, error)
 	return w.stamp, conn.SetDeadline(time.Time{})
 }
 
-// admit is the accepting side's handshake. The reader may already hold frames that followed.
-func (n *Network) admit(conn net.Conn, r *bufio.Reader) (hello, error) {
+// admit is the accepting side's handshake; certified is whose certificate the other side has shown, 0 where there is no TLS. The reader may
+// already hold frames that followed.
+func (n *Network) admit(conn net.Conn, r *bufio.Reader, certified uint64) (hello, error) {
 	conn.SetDeadline(time.Now().Add(n.config.DialTimeout))
 	kind, body, _, err := readFrame(r, nil, maxHandshake)
 	if err != nil {
@@ -149,6 +150,9 @@ func (n *Network) admit(conn net.Conn, r *bufio.Reader) (hello, error) {
 	h, err := decodeHello(body)
 	if err != nil {
 		return hello{}, err
+	}
+	if n.config.Security != nil && h.stamp.Node != certified {
+		return h, fmt.Errorf("%w: the certificate is of node %d, the hello of node %d", ErrFrame, certified, h.stamp.Node)
 	}
 	own := n.currentStamp()
 	if no := n.judge(own, h); no != nil {

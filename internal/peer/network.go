@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// maxStrangers bounds the connections that are in their handshake.
-const maxStrangers = 64
-
 // Network is a node's connections to all its peers. Methods are safe for concurrent use.
 type Network struct {
 	config  Config
 	links   map[uint64]*link // never changes
 	founded chan struct{}    // closed once the stamp names a cluster
 	fetches chan struct{}    // one for each fetch that is served
+	joins   chan struct{}    // one for each that is joining
+	doors   strangers
 	bucket  bucket
 
 	mu       sync.Mutex
@@ -53,6 +52,7 @@ func New(config Config) *Network {
 	n := &Network{
 		config:   config,
 		fetches:  make(chan struct{}, maxFetches),
+		joins:    make(chan struct{}, maxJoins),
 		bucket:   bucket{rate: config.FetchBytes},
 		links:    map[uint64]*link{},
 		founded:  make(chan struct{}),
@@ -142,20 +142,23 @@ func (n *Network) dialAndGreet(ctx context.Context, peer uint64, what purpose) (
 	}
 	// The end of ctx must end a handshake too.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	stamp, err := n.greet(conn, peer, what)
+	var stamp Stamp
+	secured, err := n.secureDial(dialCtx, conn, peer)
+	if err == nil {
+		stamp, err = n.greet(secured, peer, what)
+	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		conn.Close()
-		return nil, Stamp{}, err
+		return nil, Stamp{}, secureError(err)
 	}
-	return conn, stamp, nil
+	return secured, stamp, nil
 }
 
 // accept takes connections until the listener is closed.
 func (n *Network) accept(ctx context.Context, wg *sync.WaitGroup) {
-	strangers := make(chan struct{}, maxStrangers)
 	for {
 		conn, err := n.config.Listener.Accept()
 		if err != nil {
@@ -170,9 +173,8 @@ func (n *Network) accept(ctx context.Context, wg *sync.WaitGroup) {
 			}
 			continue
 		}
-		select {
-		case strangers <- struct{}{}:
-		default:
+		leave, ok := n.doors.enter(conn)
+		if !ok {
 			conn.Close()
 			continue
 		}
@@ -182,16 +184,33 @@ func (n *Network) accept(ctx context.Context, wg *sync.WaitGroup) {
 		}
 		wg.Go(func() {
 			defer n.untrack(conn)
-			r := bufio.NewReaderSize(conn, 64<<10)
-			h, err := n.admit(conn, r)
-			<-strangers
-			if err != nil {
-				n.complain(h.stamp.Node, "answering", err)
-				return
-			}
-			n.serve(conn, r, h)
+			defer leave()
+			n.receive(ctx, conn, leave)
 		})
 	}
+}
+
+// receive finds out who has connected, and serves it until it is gone; admitted is called once that is known.
+func (n *Network) receive(ctx context.Context, conn net.Conn, admitted func()) {
+	v, err := n.secureAccept(ctx, conn)
+	if err == nil && v.joining {
+		err = n.serveJoin(ctx, v)
+	}
+	if err != nil {
+		n.complain(0, "letting in", err)
+		return
+	}
+	if v.joining {
+		return
+	}
+	r := bufio.NewReaderSize(v.conn, 64<<10)
+	h, err := n.admit(v.conn, r, v.node)
+	admitted()
+	if err != nil {
+		n.complain(h.stamp.Node, "answering", err)
+		return
+	}
+	n.serve(v.conn, r, h)
 }
 
 // serve reads a stream until it ends.
@@ -302,12 +321,15 @@ func (n *Network) untrack(conn net.Conn) {
 	conn.Close()
 }
 
-// complain logs what only people can mend, each text at most every 10 s.
+// complain logs what only people can mend, each text at most every 10 s; of strangers (peer 0), who can bring ever new ones, any one.
 func (n *Network) complain(peer uint64, doing string, err error) {
 	if errors.Is(err, errNotFounded) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
 		return
 	}
 	text := fmt.Sprint(peer, doing, err)
+	if peer == 0 {
+		text = doing
+	}
 	n.mu.Lock()
 	again := time.Since(n.said[text]) < 10*time.Second
 	if !again {

@@ -112,6 +112,10 @@ type Config struct {
 	Listener net.Listener
 	// Dial reaches an address; nil: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Security protects all connections; nil: plaintext, for loopback.
+	Security Security
+	// Joiner lets new nodes in, where there is Security; nil: nobody.
+	Joiner Joiner
 	// Handler takes what comes.
 	Handler Handler
 	// Source is what other nodes may fetch here; nil: nothing.
