@@ -38,7 +38,7 @@ Answers count once they are on the disks of a majority. A warm-up of half a seco
 is left out.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("%w: unknown benchmark %q; there are raw, send, recv, tx, transfer, all", config.ErrUsage, args[0])
+				return fmt.Errorf("%w: unknown benchmark %q; there are raw, send, recv, tx, transfer, backlog, all", config.ErrUsage, args[0])
 			}
 			return nil
 		},
@@ -80,7 +80,7 @@ failed, 1 it could not run.`,
 	}
 	all.Flags().BoolVar(&f.short, "short", false, "one round of one second each, on whatever machine: targets are shown, not held")
 	all.Flags().IntVar(&f.rounds, "rounds", 5, "how often each is run; medians are shown")
-	c.AddCommand(all)
+	c.AddCommand(all, backlogCommand(f))
 	return c
 }
 

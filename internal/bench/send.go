@@ -66,7 +66,9 @@ type lane struct {
 	sender *oncemq.Sender
 	window int
 	body   []byte
-	failed error // the first error
+	// addresses get the messages in turn where the sender is an anonymous one; nil: it isn't.
+	addresses []string
+	failed    error // the first error
 }
 
 // flight is one send under way.
@@ -110,7 +112,11 @@ func (l *lane) run(ctx context.Context, begin, end time.Time, count int) {
 	for n := 0; n != count && ctx.Err() == nil && time.Now().Before(end); n++ {
 		places <- struct{}{}
 		since := time.Now()
-		receipt, err := l.sender.SendAsync(ctx, oncemq.NewMessage(l.body))
+		m := oncemq.NewMessage(l.body)
+		if l.addresses != nil {
+			m.To = l.addresses[n%len(l.addresses)]
+		}
+		receipt, err := l.sender.SendAsync(ctx, m)
 		if err != nil {
 			l.failed = err
 			break

@@ -21,6 +21,7 @@ import (
 	"github.com/oncemq/oncemq/internal/frontend"
 	"github.com/oncemq/oncemq/internal/replica"
 	"github.com/oncemq/oncemq/internal/server"
+	"github.com/oncemq/oncemq/internal/state"
 )
 
 // stopTimeout bounds each stage of a graceful stop, the flush excepted.
@@ -82,9 +83,12 @@ func Open(opts Options) (*Node, error) {
 	n.users.replica = n.replica
 	n.admin, err = admin.Listen(admin.Config{
 		Addr: cfg.Admin, MaxConnections: admins, Users: n.users,
-		Node:   &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid()},
-		Dev:    cfg.Dev,
-		Routes: map[string]http.Handler{bench.RawPattern: bench.RawHandler(n.rawWriter)},
+		Node: &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid()},
+		Dev:  cfg.Dev,
+		Routes: map[string]http.Handler{
+			bench.RawPattern:   bench.RawHandler(n.rawWriter),
+			bench.UsagePattern: bench.UsageHandler(n.jobs, n.replica.StateReport),
+		},
 		Logger: opts.Logger,
 	})
 	if err != nil {
@@ -129,6 +133,16 @@ func (n *Node) listen(clients int) error {
 
 // rawWriter gives the benchmark a way past the frontend.
 func (n *Node) rawWriter() bench.RawWriter { return n.replica.RawWriter() }
+
+// jobs counts what state has under way that is larger than an entry.
+func (n *Node) jobs(ctx context.Context) (int, error) {
+	found := make(chan int, 1) // fn may still run after ctx has ended
+	err := n.replica.Read(ctx, func(m *state.Machine) { found <- m.Jobs() })
+	if err != nil {
+		return 0, err
+	}
+	return <-found, nil
+}
 
 // Run lives until ctx ends, then stops in order and returns nil. Any other end is an
 // error.

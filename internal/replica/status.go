@@ -146,3 +146,6 @@ func (r *Replica) Live() error {
 		return nil
 	}
 }
+
+// StateReport describes the state's tables on disk for a human reader.
+func (r *Replica) StateReport() string { return r.files.Report() }

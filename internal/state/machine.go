@@ -118,6 +118,9 @@ func (m *Machine) Next() Due {
 	}
 }
 
+// Jobs counts what goes on in later entries [4.2]: returns of ended links, purges and deletions.
+func (m *Machine) Jobs() int { return len(m.ending) + len(m.working) }
+
 // Digest is the running hash over all changes up to the last entry applied [7.2].
 func (m *Machine) Digest() uint64 { return m.digest }
 

@@ -54,6 +54,7 @@ type State struct {
 	spilled  sync.Cond // on mu: spilling has become nil
 	empty    *buffer   // for reuse; guarded by mu
 	err      error     // of a spill that failed: the state is over; guarded by mu
+	closed   bool      // guarded by mu
 	scratch  *pebble.Batch
 	inApply  bool // StateOptions.SpillInApply
 }
@@ -284,6 +285,16 @@ func prefixEnd(prefix []byte) []byte {
 	return nil
 }
 
+// Report describes the tables on disk for a human reader; it is empty after Close.
+func (s *State) Report() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return ""
+	}
+	return s.db.Metrics().String()
+}
+
 // Path is the directory of the state.
 func (s *State) Path() string { return s.path }
 
@@ -352,6 +363,7 @@ func (s *State) Close() error {
 	for s.spilling != nil {
 		s.spilled.Wait()
 	}
+	s.closed = true
 	s.mu.Unlock()
 	if err := errors.Join(s.scratch.Close(), s.db.Close()); err != nil {
 		return fmt.Errorf("closing the state in %s: %w", s.path, err)
