@@ -31,6 +31,7 @@ type conn struct {
 	loopback bool      // the peer is on this machine
 	cancel   context.CancelFunc
 	pending  bool // guarded by Server.mu
+	told     bool // to end, by a drain; guarded by Server.mu
 	local    uint64
 	fe       *frontend.Conn
 	mail     mailbox

@@ -100,6 +100,10 @@ type Server struct {
 	sockets int            // all that are accepted, opened or not
 	pending map[string]int // of them, not opened, by address
 	waiting int            // sum of pending
+	drained bool           // Drain was called
+	// away is how many that come until awayUntil are turned away.
+	away      int
+	awayUntil time.Time
 
 	table    sync.Map // local → *conn, for Deliver
 	orphans  orphans
@@ -187,7 +191,7 @@ func (s *Server) admit(nc net.Conn, secure *tls.Config) {
 	c.cancel = cancel
 	s.mu.Lock()
 	refused := s.stopped || s.epoch == 0 || s.node == nil || s.sockets >= s.cfg.MaxConnections ||
-		s.waiting >= s.cfg.MaxPending || !c.loopback && s.pending[c.host] >= s.cfg.MaxPendingPeer
+		s.waiting >= s.cfg.MaxPending || !c.loopback && s.pending[c.host] >= s.cfg.MaxPendingPeer || s.turnedAway()
 	if !refused {
 		s.sockets++
 		s.waiting++
