@@ -38,6 +38,9 @@ const (
 	KindUserPut
 	KindUserDelete
 	KindNodeRoom
+	KindTokenPut
+	KindMemberAdd
+	KindMemberRemove
 	kindEnd // one past the last
 )
 
@@ -127,36 +130,39 @@ func (d *Decoder) value(kind Kind) Command {
 
 // newCommands makes a zero value of each kind.
 var newCommands = [kindEnd]func() Command{
-	KindConnOpen:    func() Command { return new(ConnOpen) },
-	KindConnEnd:     func() Command { return new(ConnEnd) },
-	KindSessionOpen: func() Command { return new(SessionOpen) },
-	KindSessionEnd:  func() Command { return new(SessionEnd) },
-	KindLinkOpen:    func() Command { return new(LinkOpen) },
-	KindLinkEnd:     func() Command { return new(LinkEnd) },
-	KindSenderOpen:  func() Command { return new(SenderOpen) },
-	KindSenderEnd:   func() Command { return new(SenderEnd) },
-	KindAllow:       func() Command { return new(Allow) },
-	KindWithdraw:    func() Command { return new(Withdraw) },
-	KindSend:        func() Command { return new(Send) },
-	KindSendForget:  func() Command { return new(SendForget) },
-	KindSettle:      func() Command { return new(Settle) },
-	KindForget:      func() Command { return new(Forget) },
-	KindCommit:      func() Command { return new(Commit) },
-	KindRollback:    func() Command { return new(Rollback) },
-	KindOutcome:     func() Command { return new(Outcome) },
-	KindTokenOpen:   func() Command { return new(TokenOpen) },
-	KindQueueCreate: func() Command { return new(QueueCreate) },
-	KindQueueDelete: func() Command { return new(QueueDelete) },
-	KindQueuePurge:  func() Command { return new(QueuePurge) },
-	KindPart:        func() Command { return new(Part) },
-	KindNodeUp:      func() Command { return new(NodeUp) },
-	KindNodeDown:    func() Command { return new(NodeDown) },
-	KindTick:        func() Command { return new(Tick) },
-	KindClusterInit: func() Command { return new(ClusterInit) },
-	KindDigest:      func() Command { return new(Digest) },
-	KindUserPut:     func() Command { return new(UserPut) },
-	KindUserDelete:  func() Command { return new(UserDelete) },
-	KindNodeRoom:    func() Command { return new(NodeRoom) },
+	KindConnOpen:     func() Command { return new(ConnOpen) },
+	KindConnEnd:      func() Command { return new(ConnEnd) },
+	KindSessionOpen:  func() Command { return new(SessionOpen) },
+	KindSessionEnd:   func() Command { return new(SessionEnd) },
+	KindLinkOpen:     func() Command { return new(LinkOpen) },
+	KindLinkEnd:      func() Command { return new(LinkEnd) },
+	KindSenderOpen:   func() Command { return new(SenderOpen) },
+	KindSenderEnd:    func() Command { return new(SenderEnd) },
+	KindAllow:        func() Command { return new(Allow) },
+	KindWithdraw:     func() Command { return new(Withdraw) },
+	KindSend:         func() Command { return new(Send) },
+	KindSendForget:   func() Command { return new(SendForget) },
+	KindSettle:       func() Command { return new(Settle) },
+	KindForget:       func() Command { return new(Forget) },
+	KindCommit:       func() Command { return new(Commit) },
+	KindRollback:     func() Command { return new(Rollback) },
+	KindOutcome:      func() Command { return new(Outcome) },
+	KindTokenOpen:    func() Command { return new(TokenOpen) },
+	KindQueueCreate:  func() Command { return new(QueueCreate) },
+	KindQueueDelete:  func() Command { return new(QueueDelete) },
+	KindQueuePurge:   func() Command { return new(QueuePurge) },
+	KindPart:         func() Command { return new(Part) },
+	KindNodeUp:       func() Command { return new(NodeUp) },
+	KindNodeDown:     func() Command { return new(NodeDown) },
+	KindTick:         func() Command { return new(Tick) },
+	KindClusterInit:  func() Command { return new(ClusterInit) },
+	KindDigest:       func() Command { return new(Digest) },
+	KindUserPut:      func() Command { return new(UserPut) },
+	KindUserDelete:   func() Command { return new(UserDelete) },
+	KindTokenPut:     func() Command { return new(TokenPut) },
+	KindMemberAdd:    func() Command { return new(MemberAdd) },
+	KindMemberRemove: func() Command { return new(MemberRemove) },
+	KindNodeRoom:     func() Command { return new(NodeRoom) },
 }
 
 func newCommand(kind Kind) Command { return newCommands[kind]() }

@@ -24,6 +24,7 @@ func samples() []Command {
 	rejected := Disposition{Outcome: Rejected, Reason: "no such order"}
 	settles := []TxSettle{{Link: 1, Ref: refs[0], Settled: true, Disposition: Disposition{Outcome: Accepted}}, {Link: 2, Ref: refs[2], Disposition: modified}}
 	conn := ConnID(IndexPlace(1<<40, 6))
+	addresses := Addresses{Peer: "10.0.0.2:5673", AMQP: "10.0.0.2:5672", AMQPS: "mq.example:5671", Admin: "127.0.0.1:8161"}
 	return []Command{
 		&ConnOpen{Local: 4, Principal: "alice", ContainerID: "app", Nonce: nonce, Attempt: 3, SoleConnection: true},
 		&ConnEnd{Conn: conn, Cause: EndSilent, Links: []LinkUnwritten{{Link: 1, Received: 300, Unwritten: refs}, {Link: 2, Unwritten: []DeliveryRef{}}}},
@@ -55,15 +56,18 @@ func samples() []Command {
 		&QueueDelete{Request: 8, Name: "orders"},
 		&QueuePurge{Request: 8, Name: "orders"},
 		&Part{Command: 3, Offset: 262144, Last: true, Data: []byte("piece")},
-		&NodeUp{Node: 2, Nonce: nonce, Level: 1},
+		&NodeUp{Node: 2, Nonce: nonce, Announcement: Announcement{Level: 1, Name: "b", Addresses: addresses}},
 		&NodeDown{Node: 2, Epoch: 99},
 		&Tick{},
-		&ClusterInit{Cluster: nonce, History: 5},
+		&ClusterInit{Cluster: nonce, History: 5, Voters: []NodeID{1, 2, 7}},
 		&Digest{Node: 2, Index: 4096, Sum: 1<<64 - 1},
 		&UserPut{Request: 8, Rule: UserNew, Name: "alice", Seed: [32]byte{7, 31: 9}, Keys: sampleKeys()},
 		&UserPut{Request: 8, Rule: UserChange, Name: "bob"},
 		&UserDelete{Request: 8, Name: "alice"},
 		&NodeRoom{Node: 2, Disk: RoomFull, Memory: 1 << 33},
+		&TokenPut{Request: 8, Hash: [32]byte{7, 31: 9}, Expires: 1_700_000_000_000, Replace: 3},
+		&MemberAdd{Request: 8, Token: [32]byte{7, 31: 9}, Key: [32]byte{1, 31: 2}, Name: "d", Addresses: addresses},
+		&MemberRemove{Request: 8, Nodes: []NodeID{2, 3}},
 	}
 }
 

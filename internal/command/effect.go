@@ -42,6 +42,10 @@ const (
 	EffectQueue
 	// EffectUser answers user commands, to the node itself (Local 0); Refusal where refused.
 	EffectUser
+	// EffectMember answers TokenPut, MemberAdd and MemberRemove, to the node itself (Local
+	// 0): Number is the id that MemberAdd gave, Existed that it was given before; Refusal
+	// where refused.
+	EffectMember
 	// EffectNodeUp tells node Node that its epoch is Number (Local 0); Nonce in Detail
 	// as [16]byte.
 	EffectNodeUp

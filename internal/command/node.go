@@ -2,12 +2,12 @@ package command
 
 // NodeUp begins a life of a node [1.2]: its epoch is the entry's index, every
 // connection of its earlier epoch ends in the same step, and a repeated nonce gets
-// the same epoch. Only in system records. Answer: EffectNodeUp.
+// the same epoch. Of a node that is no member it changes nothing. Only in system
+// records. Answer: EffectNodeUp.
 type NodeUp struct {
 	Node  NodeID
 	Nonce [16]byte
-	// Level is the highest feature level that the node's binary knows [7.1].
-	Level uint32
+	Announcement
 }
 
 // Kind implements Command.
@@ -16,13 +16,13 @@ func (*NodeUp) Kind() Kind { return KindNodeUp }
 func (c *NodeUp) append(dst []byte) []byte {
 	dst = appendUint(dst, uint64(c.Node))
 	dst = append(dst, c.Nonce[:]...)
-	return appendUint(dst, uint64(c.Level))
+	return AppendAnnouncement(dst, &c.Announcement)
 }
 
 func (c *NodeUp) decode(r *reader) {
 	c.Node = NodeID(r.uint())
 	r.fixed(c.Nonce[:])
-	c.Level = r.uint32()
+	r.announcement(&c.Announcement)
 }
 
 // NodeDown ends the epoch that it names, and nothing if that isn't the node's
@@ -51,12 +51,13 @@ func (*Tick) Kind() Kind { return KindTick }
 func (*Tick) append(dst []byte) []byte { return dst }
 func (*Tick) decode(*reader)           {}
 
-// ClusterInit is the first command of a cluster's first entry: its identity [8.2]. With a higher history than the state has it
-// begins that history, behind a restore or a forced recovery (C1): all epochs end, no session of an earlier one is found again.
-// Repeats change nothing.
+// ClusterInit is the first command of a cluster's first entry: its identity and its founding voters, who are its first members
+// [8.2]. With a higher history than the state has it begins that history with these voters, behind a restore or a forced
+// recovery (C1): all epochs end, no session of an earlier one is found again. Repeats change nothing.
 type ClusterInit struct {
 	Cluster [16]byte
 	History uint16
+	Voters  []NodeID // ascending
 }
 
 // Kind implements Command.
@@ -64,12 +65,13 @@ func (*ClusterInit) Kind() Kind { return KindClusterInit }
 
 func (c *ClusterInit) append(dst []byte) []byte {
 	dst = append(dst, c.Cluster[:]...)
-	return appendUint(dst, uint64(c.History))
+	return appendNodes(appendUint(dst, uint64(c.History)), c.Voters)
 }
 
 func (c *ClusterInit) decode(r *reader) {
 	r.fixed(c.Cluster[:])
 	c.History = uint16(r.uint32())
+	c.Voters = r.nodes(c.Voters)
 }
 
 // Digest reports a node's running digest after entry Index, so that state can

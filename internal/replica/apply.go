@@ -248,7 +248,7 @@ func (a *applier) own(e *command.Effect) error {
 			a.out.progress.ended = true
 			a.endEpoch("the cluster took this node for dead; connect again")
 		}
-	case command.EffectQueue, command.EffectUser:
+	case command.EffectQueue, command.EffectUser, command.EffectMember:
 		a.requests.answer(*e)
 	case command.EffectDigestDiffers:
 		return fmt.Errorf("this node's state differs from that of two others at entry %d; empty its directory and let it join anew", e.Number)

@@ -186,7 +186,7 @@ func (c *core) nodeUp(node uint64, note peer.Note) {
 		}
 	}
 	delete(c.epochs.refused, node)
-	c.propose(&command.NodeUp{Node: command.NodeID(node), Nonce: note.Nonce, Level: uint32(note.Number)})
+	c.propose(&command.NodeUp{Node: command.NodeID(node), Nonce: note.Nonce, Announcement: command.Announcement{Level: uint32(note.Number)}})
 }
 
 // note takes a peer's note.

@@ -55,7 +55,7 @@ func (q *requests) endAll() {
 	}
 }
 
-// request proposes a queue or user command of the node itself, whose Request is set here. done is
+// request proposes a queue, user or membership command of the node itself, whose Request is set here. done is
 // called once, on the apply goroutine, with the effect or ErrEpochEnded, and must not block.
 // Errors: ErrNoEpoch; done isn't called then.
 func (s *steps) request(cmd command.Command, done func(command.Effect, error)) (id uint64, err error) {
@@ -71,6 +71,12 @@ func (s *steps) request(cmd command.Command, done func(command.Effect, error)) (
 		c.Request = id
 	case *command.UserDelete:
 		c.Request = id
+	case *command.TokenPut:
+		c.Request = id
+	case *command.MemberAdd:
+		c.Request = id
+	case *command.MemberRemove:
+		c.Request = id
 	default:
 		s.requests.forget(id)
 		return 0, fmt.Errorf("oncemq: a node makes no requests of kind %d", cmd.Kind())
@@ -82,7 +88,7 @@ func (s *steps) request(cmd command.Command, done func(command.Effect, error)) (
 	return id, nil
 }
 
-// Request proposes a queue or user command of the node itself (zero Conn; its Request is set
+// Request proposes a queue, user or membership command of the node itself (zero Conn; its Request is set
 // here) and waits for its effect. Errors: ErrNoEpoch, ErrEpochEnded, ErrClosed, ctx's:
 // after all but the first the command may still be applied. A refusal is in the effect.
 func (r *Replica) Request(ctx context.Context, cmd command.Command) (command.Effect, error) {

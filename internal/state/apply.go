@@ -49,8 +49,7 @@ func (m *Machine) Apply(index uint64, entry []byte, out Changes, effects []comma
 	if err != nil {
 		return effects, fmt.Errorf("entry %d: %w", index, err)
 	}
-	m.index, m.place, m.steps = index, -1, 0
-	m.effects, m.applied, m.out = effects, m.applied[:0], out
+	m.beginEntry(index, out, effects)
 	m.civil, m.running = max(m.civil, h.Civil), max(m.running, h.Running)
 	m.runTimers()
 	for len(records) > 0 {
@@ -61,20 +60,25 @@ func (m *Machine) Apply(index uint64, entry []byte, out Changes, effects []comma
 			return m.effects, fmt.Errorf("entry %d, node %d, record %d: %w", index, m.record.Node, m.record.Number, err)
 		}
 	}
-	m.finish()
-	effects = m.effects
-	m.effects, m.out, m.record = nil, nil, command.Record{}
-	return effects, nil
+	return m.endEntry(), nil
 }
 
-// finish does what ends an entry: jobs, hand-outs, and the keys and values.
-func (m *Machine) finish() {
+// beginEntry readies the machine for an entry.
+func (m *Machine) beginEntry(index uint64, out Changes, effects []command.Effect) {
+	m.index, m.place, m.steps = index, -1, 0
+	m.effects, m.applied, m.out = effects, m.applied[:0], out
+}
+
+// endEntry does what ends an entry: jobs, hand-outs, and the keys and values.
+func (m *Machine) endEntry() []command.Effect {
 	budget := max(m.maxSteps-m.steps, m.leastSteps)
 	budget -= m.runJobs(budget * 4 / 5)
 	m.handOutAll(budget)
 	m.flush()
 	m.reckonRoom()
-	m.effects = append(m.effects, m.applied...)
+	effects := append(m.effects, m.applied...)
+	m.effects, m.out, m.record = nil, nil, command.Record{}
+	return effects
 }
 
 // applyRecord checks a record's epoch and number [1.1, 1.2] and applies its commands.

@@ -109,7 +109,7 @@ func newBundle(t testing.TB) *bundle {
 		TB: t, m: New(testGroup), disk: newDisk(), civil: 1_700_000_000_000, running: 1000,
 		epochs: make(map[command.NodeID]command.Epoch), numbers: make(map[command.NodeID]uint64),
 	}
-	b.system(&command.ClusterInit{Cluster: [16]byte{7}, History: 5})
+	b.system(&command.ClusterInit{Cluster: [16]byte{7}, History: 5, Voters: []command.NodeID{1, 2, 3}})
 	for n := command.NodeID(1); n <= 3; n++ {
 		b.up(n)
 	}
@@ -118,7 +118,7 @@ func newBundle(t testing.TB) *bundle {
 
 func (b *bundle) up(n command.NodeID) {
 	b.nonces++
-	b.system(&command.NodeUp{Node: n, Nonce: [16]byte{b.nonces}, Level: 1})
+	b.system(&command.NodeUp{Node: n, Nonce: [16]byte{b.nonces}, Announcement: command.Announcement{Level: 1}})
 	b.epochs[n], _ = b.m.Epoch(n)
 	b.numbers[n] = 0
 }
@@ -187,6 +187,18 @@ func (b *bundle) entry(records ...command.Record) []command.Effect {
 
 func (b *bundle) apply(entry []byte) []command.Effect {
 	b.Helper()
+	return b.run(func(m *Machine, out Changes) ([]command.Effect, error) { return m.Apply(b.index, entry, out, nil) })
+}
+
+// configure applies an entry that changes raft's configuration.
+func (b *bundle) configure(c Configuration) []command.Effect {
+	b.Helper()
+	return b.run(func(m *Machine, out Changes) ([]command.Effect, error) { return m.Configure(b.index, c, out, nil) })
+}
+
+// run applies an entry to the machine and to its twin.
+func (b *bundle) run(apply func(*Machine, Changes) ([]command.Effect, error)) []command.Effect {
+	b.Helper()
 	b.index++
 	var twin *Machine
 	var before *disk
@@ -200,12 +212,12 @@ func (b *bundle) apply(entry []byte) []command.Effect {
 		before = b.disk.copy()
 	}
 	b.disk.log, b.disk.quiet = nil, b.single
-	effects, err := b.m.Apply(b.index, entry, b.disk, nil)
+	effects, err := apply(b.m, b.disk)
 	if err != nil {
 		b.Fatalf("entry %d: %v", b.index, err)
 	}
 	if twin != nil {
-		again, err := twin.Apply(b.index, entry, before, nil)
+		again, err := apply(twin, before)
 		if err != nil {
 			b.Fatalf("entry %d: the loaded machine: %v", b.index, err)
 		}

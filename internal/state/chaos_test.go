@@ -294,6 +294,8 @@ func (c *chaos) step() {
 		c.parts++
 		c.do(p.node, &command.Part{Command: c.parts, Data: body[:at]})
 		c.do(p.node, &command.Part{Command: c.parts, Offset: uint64(at), Last: true, Data: body[at:]})
+	case k == 34:
+		c.memberStep()
 	case k < 36:
 		var cs []command.Command
 		for _, name := range []string{"alice", "bob"} {
@@ -317,6 +319,31 @@ func (c *chaos) step() {
 		c.entry(records...)
 	}
 	c.learn()
+}
+
+// memberStep lets nodes join and go, and changes the configuration; nodes 1 to 3 stay, since they are the homes here.
+func (c *chaos) memberStep() {
+	node := command.NodeID(1 + c.n(3))
+	other := c.m.LastNode() + 1 - command.NodeID(c.n(4))
+	switch c.n(4) {
+	case 0:
+		c.do(node, &command.TokenPut{Request: 1, Hash: [32]byte{byte(c.n(3))}, Expires: c.civil + 50_000 - int64(c.n(60_000))})
+	case 1:
+		c.do(node, &command.MemberAdd{
+			Request: 1, Token: [32]byte{byte(c.n(3))}, Key: [32]byte{byte(c.n(3))}, Name: []string{"", "d", "e"}[c.n(3)],
+			Addresses: command.Addresses{Peer: "peer"},
+		})
+	case 2:
+		c.do(node, &command.MemberRemove{Request: 1, Nodes: []command.NodeID{max(other, 4)}})
+	case 3:
+		cfg := Configuration{Voters: []command.NodeID{1, 2, 3}, AutoLeave: c.chance(20)}
+		for _, m := range c.m.Members() {
+			if m.ID > 3 && c.chance(60) {
+				cfg.Learners = append(cfg.Learners, m.ID)
+			}
+		}
+		c.configure(cfg)
+	}
 }
 
 // userCommand makes, changes or deletes a user; whose connections end then.
@@ -415,7 +442,7 @@ func (c *chaos) finishUp() {
 	}
 	c.tick(0)
 	for k := range c.disk.kv {
-		if k[2] != keyClock && k[2] != keyCluster && k[2] != keyNode && k[2] != keySeed {
+		if k[2] > keySeed || k[2] == keyPart {
 			c.Fatalf("key %x is left", k)
 		}
 	}

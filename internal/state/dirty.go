@@ -25,28 +25,31 @@ func (o *object) mark() bool {
 // dirty is what an entry has touched. flush writes what is left of it at the entry's
 // end, so that what comes and goes within one entry costs no key.
 type dirty struct {
-	cluster    bool
-	nodes      []*node
-	parts      []*node
-	seed       bool
-	users      []*user
-	conns      []*conn
-	sessions   []*session
-	progress   []*session
-	outcomes   []outcomeAt
-	streams    []*stream
-	refusals   []refusalAt
-	senders    []*sender
-	results    []*results
-	kept       []resultAt
-	queues     []*queue
-	places     []*queue
-	links      []*link
-	allowances []*link
-	created    []createdMessage
-	overlays   []messageAt
-	deliveries []uint32
-	freed      []uint32 // deliveries to be released
+	cluster       bool
+	configuration bool
+	members       []*member
+	tokens        []*joinToken
+	nodes         []*node
+	parts         []*node
+	seed          bool
+	users         []*user
+	conns         []*conn
+	sessions      []*session
+	progress      []*session
+	outcomes      []outcomeAt
+	streams       []*stream
+	refusals      []refusalAt
+	senders       []*sender
+	results       []*results
+	kept          []resultAt
+	queues        []*queue
+	places        []*queue
+	links         []*link
+	allowances    []*link
+	created       []createdMessage
+	overlays      []messageAt
+	deliveries    []uint32
+	freed         []uint32 // deliveries to be released
 	// gone are keys to be deleted, one behind the other; goneEnds are their ends. Ranges
 	// likewise: a prefix each.
 	gone     []byte

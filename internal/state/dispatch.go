@@ -34,6 +34,12 @@ func (m *Machine) check(c command.Command, p *plan) verdict {
 		return m.checkUserPut(c, p)
 	case *command.UserDelete:
 		return m.checkUserDelete(c, p)
+	case *command.TokenPut:
+		return m.checkTokenPut(c, p)
+	case *command.MemberAdd:
+		return m.checkMemberAdd(c, p)
+	case *command.MemberRemove:
+		return m.checkMemberRemove(c, p)
 	}
 	return m.checkLinks(c, p)
 }
@@ -162,6 +168,12 @@ func (m *Machine) change(c command.Command, p *plan) {
 		m.changeUserPut(c)
 	case *command.UserDelete:
 		m.changeUserDelete(c)
+	case *command.TokenPut:
+		m.changeTokenPut(c)
+	case *command.MemberAdd:
+		m.changeMemberAdd(c)
+	case *command.MemberRemove:
+		m.changeMemberRemove(c)
 	default:
 		m.changeLinks(c, p)
 	}
@@ -238,16 +250,34 @@ func (m *Machine) refuse(c command.Command, p *plan) {
 		e = m.refuseQueue(c.Request, p)
 	case *command.QueuePurge:
 		e = m.refuseQueue(c.Request, p)
-	case *command.UserPut:
-		e = m.tellAsker(nil, command.EffectUser)
-		e.Request = c.Request
-	case *command.UserDelete:
-		e = m.tellAsker(nil, command.EffectUser)
-		e.Request = c.Request
 	default:
-		return // commands without an answer
+		if e = m.refuseOwn(c); e == nil {
+			return // commands without an answer
+		}
 	}
 	e.Refusal = p.refusal
+}
+
+// refuseOwn answers a refused command of a node itself.
+func (m *Machine) refuseOwn(c command.Command) *command.Effect {
+	kind, request := command.EffectMember, uint64(0)
+	switch c := c.(type) {
+	case *command.UserPut:
+		kind, request = command.EffectUser, c.Request
+	case *command.UserDelete:
+		kind, request = command.EffectUser, c.Request
+	case *command.TokenPut:
+		request = c.Request
+	case *command.MemberAdd:
+		request = c.Request
+	case *command.MemberRemove:
+		request = c.Request
+	default:
+		return nil
+	}
+	e := m.tellAsker(nil, kind)
+	e.Request = request
+	return e
 }
 
 func (m *Machine) refuseQueue(request uint64, p *plan) *command.Effect {

@@ -14,7 +14,16 @@ func (m *Machine) dump() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("clock %d %d turn %d %+v digest %x", m.civil, m.running, m.handTurn, m.counters, m.digest)
-	p("cluster %x %d %v", m.cluster, m.history, m.founded)
+	p("cluster %x %d %v last node %d", m.cluster, m.history, m.founded, m.lastNode)
+	p("configuration %+v", m.configuration)
+	for _, id := range sortedKeys(m.members) {
+		x := m.members[id]
+		p("member %d %q leaving %v added %d %+v key %x token %x", id, x.name, x.leaving, x.added, x.addresses, x.key, x.token)
+	}
+	for _, hash := range sortedKeys(m.tokens) {
+		t := m.tokens[hash]
+		p("token %x expires %d replace %d", hash, t.expires, t.replace)
+	}
 	for _, id := range sortedKeys(m.nodes) {
 		n := m.nodes[id]
 		p("node %d epoch %d last %d nonce %x level %d report %d %x disk %s memory %d parts %d %x", id, n.epoch, n.last, n.nonce, n.level,
@@ -252,7 +261,7 @@ func (m *Machine) verifyKept() error {
 	for _, r := range m.results {
 		kept += resultCost * uint64(len(r.states))
 	}
-	for _, s := range m.sessions {
+	for _, s := range slices.Concat(sortedSessions(m.sessions), m.former) {
 		for i := range s.outcomes {
 			kept += s.outcomeBytes(&s.outcomes[i])
 		}

@@ -20,6 +20,7 @@ func (m *Machine) flush() {
 	m.hash.ResetWithSeed(m.digest)
 	m.flushDeletions()
 	m.flushNodes()
+	m.flushMembers()
 	m.flushUsers()
 	m.flushSessions()
 	m.flushStreams()
@@ -110,6 +111,7 @@ func (m *Machine) flushNodes() {
 	if d.cluster {
 		d.cluster = false
 		m.valueBuf = putUint(append(m.valueBuf[:0], m.cluster[:]...), uint64(m.history))
+		m.valueBuf = putUint(m.valueBuf, uint64(m.lastNode))
 		m.keyBuf = appendKey(m.keyBuf[:0], m.group, keyCluster)
 		m.put(m.keyBuf, m.valueBuf)
 	}

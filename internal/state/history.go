@@ -24,6 +24,7 @@ func (m *Machine) begin(c *command.ClusterInit) {
 	}
 	m.cluster, m.history, m.founded = c.Cluster, c.History, true
 	m.dirty.cluster = true
+	m.foundMembers(c.Voters)
 	m.former = append(m.former, sortedSessions(m.sessions)...) // some of a still earlier history may be left
 	slices.SortFunc(m.former, compareSessions)
 	m.leaveTables()

@@ -11,7 +11,7 @@ import (
 func (b *bundle) newHistory() {
 	b.Helper()
 	_, history, _ := b.m.Cluster()
-	b.system(&command.ClusterInit{Cluster: [16]byte{77}, History: history + 1})
+	b.system(&command.ClusterInit{Cluster: [16]byte{77}, History: history + 1, Voters: []command.NodeID{1, 2, 3}})
 	if len(b.m.conns) != 0 || len(b.m.Nodes()) != 0 {
 		b.Fatal("a connection or a node's epoch has lived on")
 	}
@@ -100,7 +100,7 @@ func TestNewHistoryInSteps(t *testing.T) {
 	}
 	last := p.session(command.SessionOpen{Nonce: [16]byte{byte(99), 1}})
 	wantOutcome(t, p.commit(command.Commit{Tx: command.NewTxID(last, 1)}), command.TxCommitted, "")
-	b.system(&command.ClusterInit{Cluster: [16]byte{78}, History: 7})
+	b.system(&command.ClusterInit{Cluster: [16]byte{78}, History: 7, Voters: []command.NodeID{1, 2, 3}})
 	for n := command.NodeID(1); n <= 3; n++ {
 		b.up(n)
 	}

@@ -9,31 +9,34 @@ import (
 // Kinds of keys: the third byte, behind the group. Load meets them in this order, so
 // what others refer to comes first. Stored: never renumber (docs/format/state.md).
 const (
-	keyClock      = 0x01
-	keyCluster    = 0x02
-	keyNode       = 0x03 // node(8)
-	keyPart       = 0x04 // node(8) command(8) offset(8)
-	keySeed       = 0x08
-	keyUser       = 0x09 // name
-	keyConn       = 0x10 // conn(8)
-	keySession    = 0x11 // session(16)
-	keyProgress   = 0x12 // session(16)
-	keyOutcome    = 0x13 // session(16) number(8)
-	keyStream     = 0x14 // stream(8)
-	keyRefusal    = 0x15 // stream(8) number(8)
-	keySender     = 0x16 // conn(8) link(4)
-	keyResults    = 0x17 // results(8)
-	keyResult     = 0x18 // results(8) incarnation(8) message(8) attempt(4)
-	keyQueue      = 0x20 // incarnation(8)
-	keyPlace      = 0x21 // incarnation(8)
-	keyLink       = 0x22 // link(8)
-	keyAllowance  = 0x23 // link(8)
-	keyMessage    = 0x30 // incarnation(8) message(8)
-	keyOverlay    = 0x31 // incarnation(8) message(8)
-	keyMoved      = 0x32 // incarnation(8) message(8)
-	keyDelivery   = 0x33 // incarnation(8) subscription(4) message(8)
-	keyBody       = 0x80 // incarnation(8) message(8)
-	keyBodyBehind = 0x81
+	keyClock         = 0x01
+	keyCluster       = 0x02
+	keyNode          = 0x03 // node(8)
+	keyPart          = 0x04 // node(8) command(8) offset(8)
+	keyMember        = 0x05 // node(8)
+	keyToken         = 0x06 // hash(32)
+	keyConfiguration = 0x07
+	keySeed          = 0x08
+	keyUser          = 0x09 // name
+	keyConn          = 0x10 // conn(8)
+	keySession       = 0x11 // session(16)
+	keyProgress      = 0x12 // session(16)
+	keyOutcome       = 0x13 // session(16) number(8)
+	keyStream        = 0x14 // stream(8)
+	keyRefusal       = 0x15 // stream(8) number(8)
+	keySender        = 0x16 // conn(8) link(4)
+	keyResults       = 0x17 // results(8)
+	keyResult        = 0x18 // results(8) incarnation(8) message(8) attempt(4)
+	keyQueue         = 0x20 // incarnation(8)
+	keyPlace         = 0x21 // incarnation(8)
+	keyLink          = 0x22 // link(8)
+	keyAllowance     = 0x23 // link(8)
+	keyMessage       = 0x30 // incarnation(8) message(8)
+	keyOverlay       = 0x31 // incarnation(8) message(8)
+	keyMoved         = 0x32 // incarnation(8) message(8)
+	keyDelivery      = 0x33 // incarnation(8) subscription(4) message(8)
+	keyBody          = 0x80 // incarnation(8) message(8)
+	keyBodyBehind    = 0x81
 )
 
 func appendKey(dst []byte, group uint16, kind byte) []byte {

@@ -49,7 +49,7 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		m.clock(v)
 	case keyCluster:
 		m.cluster, m.founded = v.id16(), true
-		m.history = uint16(v.uint())
+		m.history, m.lastNode = uint16(v.uint()), command.NodeID(v.uint())
 	case keyNode:
 		n := &node{
 			object: object{stored: true}, id: command.NodeID(k.be64()), epoch: command.Epoch(v.uint()), last: v.uint(),
@@ -59,6 +59,12 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		m.nodes[n.id] = n
 	case keyPart:
 		return m.part(k, v)
+	case keyMember:
+		return m.member(k, v)
+	case keyToken:
+		m.token(k, v)
+	case keyConfiguration:
+		v.configuration(&m.configuration)
 	case keySeed:
 		copy(m.userSeed[:], v.take(len(m.userSeed)))
 		m.guarded = true

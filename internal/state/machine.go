@@ -23,17 +23,22 @@ type Machine struct {
 	handTurn uint64
 
 	nodes    map[command.NodeID]*node
-	conns    map[command.ConnID]*conn
-	clients  map[clientKey]*client
-	sessions map[command.SessionID]*session
-	ofUser   map[string]int // how many of sessions, by principal
-	streams  map[uint64]*stream
-	results  map[uint64]*results
-	users    map[string]*user
-	guarded  bool     // a UserPut was applied once: connections need a user
-	userSeed [32]byte // of that UserPut
-	grace    timers
-	retain   timers
+	members  map[command.NodeID]*member
+	lastNode command.NodeID // the highest id ever given [8.2]
+	tokens   map[string]*joinToken
+	// configuration is raft's, as of the last entry.
+	configuration Configuration
+	conns         map[command.ConnID]*conn
+	clients       map[clientKey]*client
+	sessions      map[command.SessionID]*session
+	ofUser        map[string]int // how many of sessions, by principal
+	streams       map[uint64]*stream
+	results       map[uint64]*results
+	users         map[string]*user
+	guarded       bool     // a UserPut was applied once: connections need a user
+	userSeed      [32]byte // of that UserPut
+	grace         timers
+	retain        timers
 	// former are sessions of earlier histories that are still to be forgotten, by id; the tables don't have them.
 	former []*session
 
@@ -85,6 +90,8 @@ func New(group uint16) *Machine {
 	m := &Machine{
 		group:    group,
 		nodes:    make(map[command.NodeID]*node),
+		members:  make(map[command.NodeID]*member),
+		tokens:   make(map[string]*joinToken),
 		conns:    make(map[command.ConnID]*conn),
 		clients:  make(map[clientKey]*client),
 		sessions: make(map[command.SessionID]*session),

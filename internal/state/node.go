@@ -26,8 +26,8 @@ func (m *Machine) checkSystem(c command.Command) verdict {
 	switch c := c.(type) {
 	case *command.NodeUp:
 		// A repeat of an epoch that has ended does nothing: the node asks anew, with another
-		// nonce [1.2].
-		if n := m.nodes[c.Node]; c.Node == 0 || n != nil && n.nonce == c.Nonce && n.epoch == 0 {
+		// nonce [1.2]. Who isn't a member has no life here.
+		if n := m.nodes[c.Node]; m.members[c.Node] == nil || n != nil && n.nonce == c.Nonce && n.epoch == 0 {
 			return ignore
 		}
 	case *command.NodeDown:
@@ -85,6 +85,7 @@ func (m *Machine) nodeUp(c *command.NodeUp) {
 	}
 	n.level = c.Level
 	m.markNode(n)
+	m.announced(m.members[c.Node], &c.Announcement)
 	m.effects = append(m.effects, command.Effect{Kind: command.EffectNodeUp, Node: n.id, Epoch: n.epoch, Number: uint64(n.epoch), Detail: n.nonce})
 }
 
