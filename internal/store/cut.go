@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"syscall"
 )
 
 // How far zeros are written ahead of the appends: Prepare begins below lowAhead and goes on up to highAhead, a step at a
@@ -22,6 +21,11 @@ var zeros [zeroStep]byte
 func (l *Log) Cut(index uint64) error {
 	if l.failed != nil {
 		return l.failed
+	}
+	if l.tight.Load() {
+		if err := l.giveSpare(); err != nil {
+			return err
+		}
 	}
 	for len(l.live) > 1 {
 		old := l.live[0]
@@ -67,20 +71,24 @@ func (l *Log) Prepare() (more bool, err error) {
 	if ahead < min(lowAhead, l.opts.SegmentBytes/2) {
 		l.zeroing = true
 	}
-	if !l.zeroing || l.opts.NoSync || ahead >= min(highAhead, l.opts.SegmentBytes) {
+	if !l.zeroing || l.opts.NoSync || l.tight.Load() || ahead >= min(highAhead, l.opts.SegmentBytes) {
 		l.zeroing = false
 		return false, nil
 	}
 	if seg == nil {
-		if _, err = l.createSegment(); err != nil {
-			if errors.Is(err, syscall.ENOSPC) {
+		if _, err = l.createSegment(l.opts.SegmentBytes); err != nil {
+			if isFull(err) {
 				return false, nil // appends say so when they need it
 			}
 			return false, l.fail("preparing a segment in", nil, err)
 		}
 		return true, nil
 	}
-	if err = l.writeZeros(seg, min(seg.zeroed+zeroStep, seg.size)); err != nil {
+	var sync *syncError
+	if err = l.writeZeros(seg, min(seg.zeroed+zeroStep, seg.size)); isFull(err) && !errors.As(err, &sync) {
+		l.zeroing = false
+		return false, nil
+	} else if err != nil {
 		return false, l.fail("writing zeros ahead to", seg, err)
 	}
 	return true, nil
@@ -119,5 +127,8 @@ func (l *Log) writeZeros(seg *segment, end int64) error {
 	if l.opts.NoSync {
 		return nil
 	}
-	return seg.file.SyncData()
+	if err := seg.file.SyncData(); err != nil {
+		return &syncError{err}
+	}
+	return nil
 }

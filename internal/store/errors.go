@@ -30,6 +30,9 @@ var (
 	// ErrFetched: a checkpoint that was fetched from another node is not what its manifest says. Nothing was installed.
 	ErrFetched = errors.New("oncemq: the fetched checkpoint is damaged")
 
+	// ErrFull: there is no room on the disk. Nothing has changed, and nothing is lost: the same call can be made again.
+	ErrFull = errors.New("oncemq: the disk is full")
+
 	// ErrUnavailable: the entry asked for lies above LastIndex.
 	ErrUnavailable = errors.New("oncemq: the log has no such entry yet")
 )

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/oncemq/oncemq/internal/mutant"
 )
@@ -67,7 +69,8 @@ type Log struct {
 	starts  []uint32   // where its entries begin, in the batch
 	vote    [8]byte    // scratch
 	zeroing bool       // Prepare is catching up
-	failed  error      // the ErrDisk that ended it all
+	tight   atomic.Bool
+	failed  error // the ErrDisk that ended it all
 
 	mu    sync.RWMutex
 	live  []*segment // guarded by mu: begun, oldest first; the last is the active one
@@ -108,8 +111,9 @@ func (o *LogOptions) setDefaults() error {
 
 // Append writes entries and hard state in one write and one sync and returns when both are done: nil means "on disk".
 // A hard state that differs in Commit alone, without entries, is remembered and written with the next append, without a
-// write of its own (raft needs no more). Entry data is kept, not copied. Any error is ErrDisk; a caller that breaks
-// raft's rules (a gap, a suffix replaced below FirstIndex, another group) panics.
+// write of its own (raft needs no more). Entry data is kept, not copied. An error is ErrFull, and then
+// the next append has to be this same one, or ErrDisk; a caller that breaks raft's rules (a gap, a suffix replaced below
+// FirstIndex, another group) panics.
 func (l *Log) Append(a Append) error {
 	if l.failed != nil {
 		return l.failed
@@ -127,6 +131,10 @@ func (l *Log) Append(a Append) error {
 	}
 	seg, err := l.write(a, state)
 	if err != nil {
+		var sync *syncError
+		if isFull(err) && !errors.As(err, &sync) {
+			return fmt.Errorf("%w: appending to %s: %w", ErrFull, l.dirPath, err)
+		}
 		return l.fail("appending to", seg, err)
 	}
 	l.mu.Lock()
@@ -159,6 +167,12 @@ func (l *Log) checkAppend(a Append) {
 	}
 }
 
+// syncError is a sync that failed: what it was for may be lost, whatever the reason (C14).
+type syncError struct{ error }
+
+// Unwrap is its cause.
+func (e *syncError) Unwrap() error { return e.error }
+
 // write encodes a batch, finds the segment for it, writes and syncs it.
 func (l *Log) write(a Append, state HardState) (*segment, error) {
 	var seg *segment
@@ -188,7 +202,7 @@ func (l *Log) write(a Append, state HardState) (*segment, error) {
 			err = seg.file.SyncData()
 		}
 		if err != nil {
-			return seg, err
+			return seg, &syncError{err}
 		}
 	}
 	l.written = state
@@ -216,12 +230,19 @@ func (l *Log) write(a Append, state HardState) (*segment, error) {
 	return seg, nil
 }
 
+// leastSegment is the size of the smallest segment that is made on a disk that is nearly full.
+const leastSegment = 256 << 10
+
+// Tight says whether there is little room on the disk: no more space is set aside then than must be, and Cut gives back what
+// was. May be called by any goroutine.
+func (l *Log) Tight(on bool) { l.tight.Store(on) }
+
 // nextSegment is the segment to begin now: the one made ready, or one made on the spot.
 func (l *Log) nextSegment() (*segment, error) {
 	if len(l.ready) > 0 {
 		return l.ready[0], nil
 	}
-	return l.createSegment()
+	return l.createSegment(min(leastSegment, l.opts.SegmentBytes))
 }
 
 // fail makes the first failure final.

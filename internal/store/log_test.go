@@ -88,7 +88,7 @@ func TestPrepare(t *testing.T) {
 	want(t, l, append(run(1, 3, 1, 300<<10), run(4, 4, 1, 300<<10)...))
 }
 
-// TestFullDisk: a full disk is ErrDisk for an append, and for Prepare no error at all (fault 49).
+// TestFullDisk: a full disk is ErrFull for an append, and for Prepare no error at all (fault 49).
 func TestFullDisk(t *testing.T) {
 	fs := &faultFS{FS: vfs.NewCrashableMem()}
 	d, l, err := openDirLog(fs, smallLog)
@@ -102,7 +102,7 @@ func TestFullDisk(t *testing.T) {
 	if more, err := l.Prepare(); more || err != nil {
 		t.Errorf("prepare on a full disk: %v, %v", more, err)
 	}
-	if err := l.Append(Append{Entries: run(2, 2, 1, 24<<10)}); !errors.Is(err, ErrDisk) {
+	if err := l.Append(Append{Entries: run(2, 2, 1, 24<<10)}); !errors.Is(err, ErrFull) {
 		t.Errorf("append on a full disk: %v", err)
 	}
 	fs.open = nil

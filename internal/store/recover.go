@@ -97,7 +97,7 @@ func (l *Log) list() ([]uint64, error) {
 // create makes the first segment, with enough zeros written for the first seconds, and notes in the stamp that from now on
 // there is a log.
 func (l *Log) create() error {
-	seg, err := l.createSegment()
+	seg, err := l.createSegment(l.opts.SegmentBytes)
 	if err == nil {
 		err = l.writeZeros(seg, 4<<20)
 	}

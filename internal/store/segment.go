@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -58,16 +59,21 @@ func (l *Log) openSegment(seq uint64) (*segment, error) {
 	}, nil
 }
 
-// createSegment makes the file of a new segment behind all others, and its name durable. Space is reserved; writing zeros
-// ahead is Prepare's.
-func (l *Log) createSegment() (*segment, error) {
+// createSegment makes the file of a new segment behind all others, and its name durable. Space is reserved, for a smaller
+// segment where there is not enough, but for least bytes; writing zeros ahead is Prepare's. An error of want of room leaves nothing.
+func (l *Log) createSegment(least int64) (*segment, error) {
 	seg, err := l.openSegment(l.nextSeq())
 	if err != nil {
 		return nil, err
 	}
-	if err = seg.file.Preallocate(0, seg.size); err != nil && !unsupported(err) {
-		seg.file.Close()
-		return nil, fmt.Errorf("reserving %d bytes: %w", seg.size, err)
+	err = seg.file.Preallocate(0, seg.size)
+	for err != nil && isFull(err) && seg.size/2 >= least {
+		seg.size = roundUp(seg.size / 2)
+		err = seg.file.Preallocate(0, seg.size)
+	}
+	if err != nil && !unsupported(err) {
+		// What it could reserve would be in the way of everything else.
+		return nil, errors.Join(fmt.Errorf("reserving %d bytes: %w", seg.size, err), seg.file.Close(), l.fs.Remove(l.path(seg.seq)))
 	}
 	if mutant.On(mutant.NameNotSynced) {
 		l.ready = append(l.ready, seg)
@@ -75,7 +81,7 @@ func (l *Log) createSegment() (*segment, error) {
 	}
 	if err = syncDir(l.fs, l.dirPath); err != nil {
 		seg.file.Close()
-		return nil, err
+		return nil, &syncError{err}
 	}
 	l.ready = append(l.ready, seg)
 	return seg, nil
@@ -89,7 +95,7 @@ func (l *Log) recycle() error {
 	l.live = append(l.live[:0], l.live[1:]...)
 	l.mu.Unlock()
 
-	if len(l.ready) >= l.opts.SpareSegments || old.size > l.opts.SegmentBytes {
+	if len(l.ready) >= l.spare() || old.size != l.opts.SegmentBytes {
 		old.inUse.Lock() // until the last reader is gone
 		err := old.file.Close()
 		old.inUse.Unlock()
@@ -114,6 +120,38 @@ func (l *Log) recycle() error {
 		seq: seq, salt: salt(l.dir.key, seq), file: old.file, inUse: old.inUse,
 		size: old.size, zeroed: max(old.zeroed, old.end),
 	})
+	return nil
+}
+
+// spare is how many segments are kept ready.
+func (l *Log) spare() int {
+	if l.tight.Load() {
+		return 1
+	}
+	return l.opts.SpareSegments
+}
+
+// giveSpare removes the segments that are ready beyond those to be kept, the newest first, so that the numbers have no gap.
+func (l *Log) giveSpare() error {
+	gone := false
+	for n := len(l.ready); n > l.spare(); n = len(l.ready) {
+		seg := l.ready[n-1]
+		seg.inUse.Lock()
+		err := seg.file.Close()
+		seg.inUse.Unlock()
+		if err == nil {
+			err = l.fs.Remove(l.path(seg.seq))
+		}
+		if err != nil {
+			return l.fail("removing", seg, err)
+		}
+		l.ready, gone = l.ready[:n-1], true
+	}
+	if gone {
+		if err := syncDir(l.fs, l.dirPath); err != nil {
+			return l.fail("removing segments from", nil, err)
+		}
+	}
 	return nil
 }
 

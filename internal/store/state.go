@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,10 @@ type StateOptions struct {
 	SpillInApply bool
 	// Logf takes Pebble's information and error lines; nil drops them.
 	Logf func(format string, args ...any)
+	// Wait is called, from any goroutine, by a write that finds no room on the disk, with the error; it returns true when
+	// the write is to be tried again, and false where the process is about to end: the write then never returns, and Close leaves
+	// everything open. Nil: such a write fails like any other.
+	Wait func(err error) (again bool)
 	// Fatal is called, from a goroutine of Pebble's, when a flush or compaction failed or a table turned out damaged; it
 	// has to end the process. The error wraps ErrDisk or ErrCorrupt. Nil panics.
 	Fatal func(error)
@@ -56,7 +61,9 @@ type State struct {
 	err      error     // of a spill that failed: the state is over; guarded by mu
 	closed   bool      // guarded by mu
 	scratch  *pebble.Batch
-	inApply  bool // StateOptions.SpillInApply
+	inApply  bool    // StateOptions.SpillInApply
+	room     *waitFS // nil: writes that find no room fail
+	over     bool    // somebody has given up waiting for room: the process is about to end; guarded by mu
 }
 
 // OpenState opens or creates the state of the directory. Errors: ErrCorrupt, ErrVersion.
@@ -68,12 +75,20 @@ func (d *Dir) OpenState(opts StateOptions) (*State, error) {
 	if err := syncDir(d.fs, d.base()); err != nil {
 		return nil, fmt.Errorf("%w: syncing %s: %w", ErrDisk, d.base(), err)
 	}
-	db, err := pebble.Open(s.path, opts.pebble(d.fs, s.path))
+	files := d.fs
+	if opts.Wait != nil {
+		s.room = &waitFS{FS: d.fs, dir: s.path + string(filepath.Separator), wait: opts.Wait, changed: make(chan struct{})}
+		files = s.room
+	}
+	db, err := pebble.Open(s.path, opts.pebble(files, s.path))
 	if err != nil {
 		return nil, s.openError(err)
 	}
 	if err := s.begin(db); err != nil {
 		return nil, err
+	}
+	if s.room != nil {
+		s.room.start(s.giveUp)
 	}
 	return s, nil
 }
@@ -165,8 +180,11 @@ func (s *State) applyRanges(b *Batch, applied uint64) error {
 // spill has the buffer written to Pebble, with the applied index that it belongs to, while Apply goes on with another; where
 // the last one is still being written it waits for that. Called with mu held.
 func (s *State) spill() {
-	for s.spilling != nil {
+	for s.spilling != nil && !s.over {
 		s.spilled.Wait()
+	}
+	if s.over && s.err == nil {
+		s.err = fmt.Errorf("%w: the state in %s; what is not flushed comes again from the log", ErrFull, s.path)
 	}
 	if s.written == s.inMemory.Load() || s.err != nil {
 		return
@@ -196,10 +214,18 @@ func (s *State) write(b *buffer, applied uint64) {
 // spillAll returns when everything that was applied is in Pebble. Called with mu held.
 func (s *State) spillAll() error {
 	s.spill()
-	for s.spilling != nil {
+	for s.spilling != nil && !s.over {
 		s.spilled.Wait()
 	}
 	return s.err
+}
+
+// giveUp lets go whoever waits for a spill, since nothing more is written.
+func (s *State) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.spilled.Broadcast()
 }
 
 // commit writes scratch with the applied index, unless err says that it is broken.
@@ -335,17 +361,37 @@ func (s *State) readError(err error) error {
 
 // Flush writes the buffer and the memtable out and returns when they are on disk: DurableIndex has then reached the
 // AppliedIndex of the call.
+//
+// ErrFull: there is no room for it now; it is done when there is, without another call.
 func (s *State) Flush() error {
+	if full, _ := s.room.full(); full {
+		return s.fullError()
+	}
 	s.mu.Lock()
 	err := s.spillAll()
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if err := s.db.Flush(); err != nil {
+	done, err := s.db.AsyncFlush()
+	if err != nil {
 		return fmt.Errorf("%w: flushing the state in %s: %w; the node has to stop", ErrDisk, s.path, err)
 	}
-	return nil
+	for {
+		full, changed := s.room.full()
+		if full {
+			return s.fullError()
+		}
+		select {
+		case <-done:
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+func (s *State) fullError() error {
+	return fmt.Errorf("%w: flushing the state in %s", ErrFull, s.path)
 }
 
 // Compact merges the tables: for a state that doesn't do so by itself (StateOptions.SpillInApply).
@@ -357,18 +403,33 @@ func (s *State) Compact() error {
 }
 
 // Close closes the state without flushing: what is not flushed comes again from the log. Call Flush first for a quick
-// start.
+// start. While a write waits for room nothing can be closed: then all stays open, for the end of the process, and for no other
+// Open in it.
 func (s *State) Close() error {
-	s.mu.Lock()
-	for s.spilling != nil {
-		s.spilled.Wait()
+	closed := make(chan error, 1)
+	go func() {
+		s.mu.Lock()
+		for s.spilling != nil {
+			s.spilled.Wait()
+		}
+		s.closed = true
+		s.mu.Unlock()
+		closed <- errors.Join(s.scratch.Close(), s.db.Close())
+	}()
+	for {
+		full, changed := s.room.full()
+		if full {
+			return nil
+		}
+		select {
+		case err := <-closed:
+			if err != nil {
+				return fmt.Errorf("closing the state in %s: %w", s.path, err)
+			}
+			return nil
+		case <-changed:
+		}
 	}
-	s.closed = true
-	s.mu.Unlock()
-	if err := errors.Join(s.scratch.Close(), s.db.Close()); err != nil {
-		return fmt.Errorf("closing the state in %s: %w", s.path, err)
-	}
-	return nil
 }
 
 // The store's own keys: 0xFFFF, a letter, the group. docs/format/pebble.md.
