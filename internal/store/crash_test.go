@@ -138,7 +138,22 @@ func (m model) check(l *Log) error {
 // smallLog makes rollovers, cuts and recycling frequent.
 var smallLog = LogOptions{SegmentBytes: 32 << 10, TailBytes: 6 << 10, SpareSegments: 2}
 
+// openDirLog opens the tests' directory, and has Inspect say of it what opening does.
 func openDirLog(fs FS, opts LogOptions) (*Dir, *Log, error) {
+	x, err := look(fs)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, l, err := openBare(fs, opts)
+	if x != nil {
+		if e := inspected(x, l, err); e != nil {
+			return nil, nil, fmt.Errorf("inspected: %w", e)
+		}
+	}
+	return d, l, err
+}
+
+func openBare(fs FS, opts LogOptions) (*Dir, *Log, error) {
 	d, err := Open(Options{Dir: "/data", FS: fs, Node: 1})
 	if err != nil {
 		return nil, nil, err

@@ -18,5 +18,7 @@
 // package knows nothing of raft's rules, of commands, or of what the keys and values of the state mean. It starts no
 // goroutine of its own but for a spill; Pebble does, and stops them in [State.Close].
 //
+// What is damaged can still be looked into: [Inspect] changes nothing and says what is left of a log and a state.
+//
 // The bytes are drawn in docs/format/log.md and docs/format/pebble.md.
 package store

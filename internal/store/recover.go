@@ -160,7 +160,7 @@ func (r *recovery) continues(h *segmentHeader) bool {
 func (r *recovery) batches(seg *segment, h *segmentHeader) error {
 	prev, offset := h.crc, int64(blockBytes)
 	for {
-		b, body, err := r.batch(seg, offset)
+		b, body, err := r.win.batch(seg.seq, seg.salt, offset)
 		if err != nil {
 			return r.unreadable(seg, offset, err)
 		}
@@ -188,25 +188,6 @@ func (r *recovery) batches(seg *segment, h *segmentHeader) error {
 		r.stopped = true // only the header is there: not begun
 	}
 	return r.probe(seg, offset)
-}
-
-// batch reads the batch at offset; body is nil where there is none that is whole.
-func (r *recovery) batch(seg *segment, offset int64) (h batchHeader, body []byte, err error) {
-	b, err := r.win.at(offset, batchHeaderBytes)
-	if err != nil || !h.decode(b, seg.seq, seg.salt) {
-		return h, nil, err
-	}
-	if h.records == 0 || offset+batchHeaderBytes+int64(h.length) > r.win.size {
-		return h, nil, nil
-	}
-	b, err = r.win.at(offset, batchHeaderBytes+int64(h.length))
-	if err != nil {
-		return h, nil, err
-	}
-	if body = b[batchHeaderBytes:]; !h.decodeRecords(body, seg.salt, nil) {
-		body = nil
-	}
-	return h, body, nil
 }
 
 // probe looks from offset on for the headers of batches of this segment. What follows a place that can't be read says

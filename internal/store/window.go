@@ -31,9 +31,36 @@ func (w *window) at(offset, n int64) ([]byte, error) {
 		}
 		w.start, w.n = offset, want
 		if _, err := readFull(w.file, w.buf[:want], offset); err != nil {
-			w.n = 0
-			return nil, err
+			// The bad place may lie further on.
+			w.n = n
+			if _, err := readFull(w.file, w.buf[:n], offset); err != nil {
+				w.n = 0
+				return nil, err
+			}
 		}
 	}
 	return w.buf[offset-w.start:][:n], nil
+}
+
+// batch reads the batch at offset of the segment seq; body is nil where there is none that is whole, and then h says whether at
+// least its header is (h.records > 0).
+func (w *window) batch(seq uint64, salt uint32, offset int64) (h batchHeader, body []byte, err error) {
+	b, err := w.at(offset, batchHeaderBytes)
+	if err != nil {
+		return batchHeader{}, nil, err
+	}
+	if !h.decode(b, seq, salt) || h.records == 0 {
+		return batchHeader{}, nil, nil
+	}
+	if offset+batchHeaderBytes+int64(h.length) > w.size {
+		return h, nil, nil
+	}
+	b, err = w.at(offset, batchHeaderBytes+int64(h.length))
+	if err != nil {
+		return h, nil, err
+	}
+	if body = b[batchHeaderBytes:]; !h.decodeRecords(body, salt, nil) {
+		body = nil
+	}
+	return h, body, nil
 }
