@@ -41,6 +41,8 @@ const (
 	KindTokenPut
 	KindMemberAdd
 	KindMemberRemove
+	KindFinalize
+	KindSetTime
 	kindEnd // one past the last
 )
 
@@ -80,7 +82,7 @@ func Append(dst []byte, c Command) []byte {
 type Decoder struct {
 	r      reader
 	one    reader // of the command at hand; a field, so that it isn't allocated each time
-	values [kindEnd]Command
+	values [kinds]Command
 }
 
 // Reset points the decoder at a body.
@@ -99,7 +101,7 @@ func (d *Decoder) Next() Command {
 	}
 	c := d.value(kind)
 	if c == nil {
-		d.r.fail(fmt.Sprintf("unknown command kind %d: written by a newer version", kind))
+		d.r.err, d.r.buf = fmt.Errorf("%w: %w: there is no command of kind %d in this one, which knows feature levels %d to %d", ErrEncoding, ErrNewer, kind, LeastLevel, Level), nil
 		return nil
 	}
 	d.one = reader{buf: body}
@@ -119,7 +121,7 @@ func (d *Decoder) Next() Command {
 func (d *Decoder) Err() error { return d.r.err }
 
 func (d *Decoder) value(kind Kind) Command {
-	if kind == 0 || kind >= kindEnd {
+	if kind == 0 || kind >= kinds {
 		return nil
 	}
 	if d.values[kind] == nil {
@@ -163,6 +165,13 @@ var newCommands = [kindEnd]func() Command{
 	KindMemberAdd:    func() Command { return new(MemberAdd) },
 	KindMemberRemove: func() Command { return new(MemberRemove) },
 	KindNodeRoom:     func() Command { return new(NodeRoom) },
+	KindFinalize:     func() Command { return new(Finalize) },
+	KindSetTime:      func() Command { return new(SetTime) },
 }
 
-func newCommand(kind Kind) Command { return newCommands[kind]() }
+func newCommand(kind Kind) Command {
+	if kind >= kindEnd {
+		return newNext(kind)
+	}
+	return newCommands[kind]()
+}

@@ -59,7 +59,7 @@ func samples() []Command {
 		&NodeUp{Node: 2, Nonce: nonce, Announcement: Announcement{Level: 1, Name: "b", Addresses: addresses}},
 		&NodeDown{Node: 2, Epoch: 99},
 		&Tick{},
-		&ClusterInit{Cluster: nonce, History: 5, Voters: []NodeID{1, 2, 7}},
+		&ClusterInit{Cluster: nonce, History: 5, Voters: []NodeID{1, 2, 7}, Level: 1, Version: "v0.1.0"},
 		&Digest{Node: 2, Index: 4096, Sum: 1<<64 - 1},
 		&UserPut{Request: 8, Rule: UserNew, Name: "alice", Seed: [32]byte{7, 31: 9}, Keys: sampleKeys()},
 		&UserPut{Request: 8, Rule: UserChange, Name: "bob"},
@@ -68,6 +68,8 @@ func samples() []Command {
 		&TokenPut{Request: 8, Hash: [32]byte{7, 31: 9}, Expires: 1_700_000_000_000, Replace: 3},
 		&MemberAdd{Request: 8, Token: [32]byte{7, 31: 9}, Key: [32]byte{1, 31: 2}, Name: "d", Addresses: addresses},
 		&MemberRemove{Request: 8, Nodes: []NodeID{2, 3}},
+		&Finalize{Request: 8, Level: 2, Version: "v0.2.0"},
+		&SetTime{Request: 8, Civil: 1_800_000_000_000, By: "root"},
 	}
 }
 

@@ -46,6 +46,13 @@ const (
 	// 0): Number is the id that MemberAdd gave, Existed that it was given before; Refusal
 	// where refused.
 	EffectMember
+	// EffectCluster answers Finalize and SetTime, to the node itself (Local 0): Existed
+	// where there was nothing to do; Civil is civil time before a SetTime; Refusal where
+	// refused.
+	EffectCluster
+	// EffectTimeSet tells every node (Local 0) of a SetTime: Civil is the new time, Number
+	// how many there were, Reason who asked.
+	EffectTimeSet
 	// EffectNodeUp tells node Node that its epoch is Number (Local 0); Nonce in Detail
 	// as [16]byte.
 	EffectNodeUp
@@ -57,8 +64,9 @@ const (
 	// EffectApplied tells node Node (Local 0) that its records up to Number were
 	// applied; state gives it once per entry and node.
 	EffectApplied
-	// EffectDigestDiffers (Local 0, Node): this node's digest differs from that of two
-	// others; Number is the index [7.2].
+	// EffectDigestDiffers (Local 0, Node): this node's digest at the index Number differs
+	// [7.2]. Count is how many others agree on another one; 0: no two nodes do, and
+	// nobody can say who is right.
 	EffectDigestDiffers
 )
 

@@ -37,13 +37,17 @@ func DecodeRecord(src []byte) (rec Record, rest []byte, err error) {
 type EntryHeader struct {
 	Civil   int64 // civil time, ms since 1970
 	Running int64 // running time, ms since the cluster began; stands without a leader
+	// Sets counts the SetTimes that the leader had applied when it made the stamp: civil
+	// time of before the last one doesn't count any more.
+	Sets uint64
 }
 
 // AppendEntry starts an entry in dst; the caller adds records by AppendRecord.
 func AppendEntry(dst []byte, h EntryHeader) []byte {
 	dst = append(dst, entryVersion)
 	dst = appendInt(dst, h.Civil)
-	return appendInt(dst, h.Running)
+	dst = appendInt(dst, h.Running)
+	return appendUint(dst, h.Sets)
 }
 
 // DecodeEntry reads an entry's stamp and returns its records' bytes, to be walked
@@ -51,9 +55,11 @@ func AppendEntry(dst []byte, h EntryHeader) []byte {
 func DecodeEntry(src []byte) (h EntryHeader, records []byte, err error) {
 	r := reader{buf: src}
 	if v := r.byte(); r.err == nil && v != entryVersion {
-		return h, nil, fmt.Errorf("%w: entry version %d, this binary knows %d: upgrade it", ErrEncoding, v, entryVersion)
+		return h, nil, fmt.Errorf("%w: %w: an entry of version %d, this one knows version %d: run the version of oncemq that wrote it",
+			ErrEncoding, ErrNewer, v, entryVersion)
 	}
 	h.Civil = r.int()
 	h.Running = r.int()
+	h.Sets = r.uint()
 	return h, r.buf, r.err
 }

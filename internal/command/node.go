@@ -51,13 +51,16 @@ func (*Tick) Kind() Kind { return KindTick }
 func (*Tick) append(dst []byte) []byte { return dst }
 func (*Tick) decode(*reader)           {}
 
-// ClusterInit is the first command of a cluster's first entry: its identity and its founding voters, who are its first members
-// [8.2]. With a higher history than the state has it begins that history with these voters, behind a restore or a forced
-// recovery (C1): all epochs end, no session of an earlier one is found again. Repeats change nothing.
+// ClusterInit is the first command of a cluster's first entry: its identity, its founding voters, who are its first members
+// [8.2], and the feature level at which it begins. With a higher history than the state has it begins that history with these voters, behind a
+// restore or a forced recovery (C1), at the level that the state is at: all epochs end, no session of an earlier one is found again.
+// Repeats change nothing.
 type ClusterInit struct {
 	Cluster [16]byte
 	History uint16
 	Voters  []NodeID // ascending
+	Level   uint32   // that of the founding binary
+	Version string   // its version, for people: at most MaxVersion bytes
 }
 
 // Kind implements Command.
@@ -65,13 +68,16 @@ func (*ClusterInit) Kind() Kind { return KindClusterInit }
 
 func (c *ClusterInit) append(dst []byte) []byte {
 	dst = append(dst, c.Cluster[:]...)
-	return appendNodes(appendUint(dst, uint64(c.History)), c.Voters)
+	dst = appendNodes(appendUint(dst, uint64(c.History)), c.Voters)
+	dst = appendUint(dst, uint64(c.Level))
+	return appendString(dst, c.Version)
 }
 
 func (c *ClusterInit) decode(r *reader) {
 	r.fixed(c.Cluster[:])
 	c.History = uint16(r.uint32())
 	c.Voters = r.nodes(c.Voters)
+	c.Level, c.Version = r.uint32(), r.string()
 }
 
 // Digest reports a node's running digest after entry Index, so that state can

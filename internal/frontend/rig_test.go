@@ -38,8 +38,8 @@ func newLone(t testing.TB, now func() time.Time) *lone {
 	t.Helper()
 	l := &lone{m: state.New(0), kv: make(map[string][]byte), conns: make(map[uint64]*Conn), now: now, lease: time.Second}
 	effects := l.apply(t, command.Record{Body: command.Append(
-		command.Append(nil, &command.ClusterInit{Cluster: [16]byte{1}, History: 7, Voters: []command.NodeID{1}}),
-		&command.NodeUp{Node: 1, Nonce: [16]byte{2}, Announcement: command.Announcement{Level: 1}})})
+		command.Append(nil, &command.ClusterInit{Cluster: [16]byte{1}, History: 7, Voters: []command.NodeID{1}, Level: command.Level}),
+		&command.NodeUp{Node: 1, Nonce: [16]byte{2}, Announcement: command.Announcement{Level: command.Level}})})
 	for _, e := range effects {
 		if e.Kind == command.EffectNodeUp {
 			l.epoch = command.Epoch(e.Number)

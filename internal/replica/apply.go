@@ -1,8 +1,9 @@
 package replica
 
 import (
-	"fmt"
+	"log/slog"
 	"slices"
+	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -25,7 +26,9 @@ type machine interface {
 	Next() state.Due
 	Digest() uint64
 	Cluster() (id [16]byte, history uint16, ok bool)
-	Times() (civil, running int64)
+	Stamp() command.EntryHeader
+	Level() (level uint32, version string)
+	Skip(index uint64, entry []byte, out state.Changes) error
 	Epoch(node command.NodeID) (epoch command.Epoch, next uint64)
 }
 
@@ -60,7 +63,12 @@ type applier struct {
 	mailbox  Mailbox
 	requests *requests
 	history  uint16 // of the directory's stamp
+	logger   *slog.Logger
+	// raised keeps the state's feature level in the node's directory, before any change made at it can get there; nil: nothing does.
+	raised func(level uint32, version string) error
+	skips  Skips // entries to be passed over [4.4]
 
+	level    uint32 // the machine's
 	applied  uint64 // the machine's
 	epoch    command.Epoch
 	early    earlyEntries
@@ -147,11 +155,9 @@ func (a *applier) group() error {
 	effects := a.effects[:0]
 	for _, e := range a.gathered {
 		index := e.GetIndex()
-		if len(e.Data) > 0 && e.GetType() == pb.EntryNormal {
-			var err error
-			if effects, err = a.machine.Apply(index, e.Data, a.batch, effects); err != nil {
-				return fmt.Errorf("applying entry %d: %w", index, err)
-			}
+		var err error
+		if effects, err = a.entry(e, effects); err != nil {
+			return err
 		}
 		a.applied = index
 		if index%digestEvery == 0 {
@@ -160,6 +166,9 @@ func (a *applier) group() error {
 	}
 	clear(a.gathered)
 	a.gathered, a.gatheredBytes = a.gathered[:0], 0
+	if err := a.keepLevel(); err != nil {
+		return err
+	}
 	if err := a.state.Apply(a.batch, a.applied); err != nil {
 		return err
 	}
@@ -178,7 +187,8 @@ func (a *applier) report() {
 	p := &a.out.progress
 	ended := p.ended
 	*p = progress{index: a.applied, due: a.machine.Next(), ended: ended}
-	p.civil, p.running = a.machine.Times()
+	p.stamp = a.machine.Stamp()
+	p.level, _ = a.machine.Level()
 	_, history, founded := a.machine.Cluster()
 	p.founded = founded && history >= a.history
 	for _, node := range a.nodes {
@@ -248,10 +258,12 @@ func (a *applier) own(e *command.Effect) error {
 			a.out.progress.ended = true
 			a.endEpoch("the cluster took this node for dead; connect again")
 		}
-	case command.EffectQueue, command.EffectUser, command.EffectMember:
+	case command.EffectQueue, command.EffectUser, command.EffectMember, command.EffectCluster:
 		a.requests.answer(*e)
 	case command.EffectDigestDiffers:
-		return fmt.Errorf("this node's state differs from that of two others at entry %d; empty its directory and let it join anew", e.Number)
+		return differs(e)
+	case command.EffectTimeSet:
+		a.logger.Warn("civil time was set", "to", time.UnixMilli(e.Civil).UTC(), "by", e.Reason, "times so far", e.Number)
 	default: // the others are for connections
 	}
 	return nil

@@ -18,9 +18,12 @@ const (
 	clockOffEvery = 10 * time.Second
 )
 
-// logClock stamps entries with the two times of the log. Neither goes back.
+// logClock stamps entries with the two times of the log. Neither goes back, but for civil time by a SetTime.
 type logClock struct {
 	civil, running int64 // the highest stamps seen in the log, ms
+	// sets counts the SetTimes that civil takes account of: what was stamped without one
+	// doesn't count behind it.
+	sets uint64
 
 	runningAt time.Duration // monotonic moment at which running was running
 	others    map[uint64]clockSample
@@ -35,7 +38,12 @@ type clockSample struct {
 
 // seen notes the stamps of an entry in the log, by whomever.
 func (l *logClock) seen(h command.EntryHeader) {
-	l.civil = max(l.civil, h.Civil)
+	switch {
+	case h.Sets > l.sets:
+		l.civil, l.sets = h.Civil, h.Sets
+	case h.Sets == l.sets:
+		l.civil = max(l.civil, h.Civil)
+	}
 	l.running = max(l.running, h.Running)
 }
 
@@ -84,7 +92,7 @@ func (l *logClock) stamp(now time.Duration, own int64) command.EntryHeader {
 	civil, running := l.times(now, own)
 	l.runningAt += time.Duration(running-l.running) * time.Millisecond
 	l.civil, l.running = civil, running
-	return command.EntryHeader{Civil: civil, Running: running}
+	return command.EntryHeader{Civil: civil, Running: running, Sets: l.sets}
 }
 
 // right reports that another voter's clock, as far as it is known, is near the median: a leader whose own isn't need not hand

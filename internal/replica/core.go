@@ -26,17 +26,18 @@ const (
 // core is the raft step: events in, output out. It does no I/O but for raft's reads of the
 // log, reads no clock, and belongs to one goroutine.
 type core struct {
-	self   uint64
-	stamp  peer.Stamp
-	others []uint64 // the other voters
-	limits Limits
-	safety bool // false with --safety off
-	logger *slog.Logger
-	rng    *rand.Rand
-	node   *raft.RawNode
-	stored func() uint64                      // the log's last index
-	termAt func(index uint64) (uint64, error) // of an entry in the log
-	home   *home
+	self    uint64
+	stamp   peer.Stamp
+	others  []uint64 // the other voters
+	limits  Limits
+	version string // of the binary, for people
+	safety  bool   // false with --safety off
+	logger  *slog.Logger
+	rng     *rand.Rand
+	node    *raft.RawNode
+	stored  func() uint64                      // the log's last index
+	termAt  func(index uint64) (uint64, error) // of an entry in the log
+	home    *home
 
 	// now is a monotonic moment, civil the wall clock in ms, both as of the present step.
 	now   time.Duration
@@ -108,12 +109,13 @@ const (
 
 // progress is what the apply goroutine tells after each group of entries.
 type progress struct {
-	index          uint64
-	due            state.Due
-	civil, running int64
-	founded        bool // ClusterInit is applied, of the stamp's history
-	epochs         []nodeEpoch
-	ended          bool // this node's epoch was ended by NodeDown
+	index   uint64
+	due     state.Due
+	stamp   command.EntryHeader // what the next leader's stamps begin from
+	level   uint32              // the state's feature level
+	founded bool                // ClusterInit is applied, of the stamp's history
+	epochs  []nodeEpoch
+	ended   bool // this node's epoch was ended by NodeDown
 }
 
 type nodeEpoch struct {
@@ -314,7 +316,7 @@ func (c *core) wake() time.Duration {
 // applied takes what this replica has applied.
 func (c *core) applied(p progress) {
 	c.progress = p
-	c.clock.seen(command.EntryHeader{Civil: p.civil, Running: p.running})
+	c.clock.seen(p.stamp)
 	c.packer.applied(p.index)
 	c.sender.progress(c.now)
 	if p.ended {

@@ -9,8 +9,6 @@ import (
 )
 
 const (
-	// featureLevel is the highest level of Apply's behaviour that this binary knows [7.1].
-	featureLevel = 1
 	// silence is how long a leader has neither heard nor answered a node before it ends its
 	// epoch; longer than leaseLength [3.8].
 	silence = 1500 * time.Millisecond
@@ -141,7 +139,7 @@ func (c *core) ownEpoch() {
 		return
 	}
 	c.epochs.askAt = c.now + askEvery
-	c.tellLeader(peer.Note{Kind: peer.NoteNodeUp, Nonce: nonce, Number: featureLevel})
+	c.tellLeader(peer.Note{Kind: peer.NoteNodeUp, Nonce: nonce, Number: command.Level})
 }
 
 // giveUp closes the clients of a home that lags or has no lease for too long.

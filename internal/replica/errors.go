@@ -25,6 +25,12 @@ var (
 	// too far behind to catch up by the log; open it again.
 	ErrInstalled = errors.New("oncemq: a newer state was fetched from another node")
 
+	// ErrDiffers: this node's state is not what the other nodes' is [7.2].
+	ErrDiffers = errors.New("oncemq: this node's state differs")
+
+	// ErrApplyPanicked: a fault of the program, met by an entry that every node has to apply [4.4].
+	ErrApplyPanicked = errors.New("oncemq: the program has a fault, which this entry meets on every node; report it with the log, run a version that has it put right, or skip the entry by \"oncemq recover skip\" on every node")
+
 	// ErrDiverged: with safety off, this node had answered what the cluster never got. It
 	// has to start anew.
 	ErrDiverged = errors.New("oncemq: with safety off, this node answered what the cluster never got")

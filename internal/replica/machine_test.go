@@ -173,6 +173,14 @@ func (m *countingMachine) Times() (civil, running int64) {
 	return m.civil, m.running
 }
 
+func (m *countingMachine) Stamp() command.EntryHeader {
+	civil, running := m.Times()
+	return command.EntryHeader{Civil: civil, Running: running}
+}
+
+func (m *countingMachine) Level() (uint32, string)                  { return command.Level, "" }
+func (m *countingMachine) Skip(uint64, []byte, state.Changes) error { panic("nothing is skipped here") }
+
 func (m *countingMachine) Epoch(id command.NodeID) (command.Epoch, uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -45,6 +45,8 @@ type Options struct {
 	// write or sync (C14), corruption, a panic in Apply. It has to end the process. Nil:
 	// Run returns the error, and nothing more is written.
 	Fatal func(error)
+	// Version is the binary's, for people: at most command.MaxVersion bytes.
+	Version string
 	// Logger is slog.Default() where nil.
 	Logger *slog.Logger
 

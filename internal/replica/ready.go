@@ -145,7 +145,7 @@ func (c *core) elected() {
 	c.disk = stalled{since: c.now}
 	if !c.progress.founded {
 		// The first command of a cluster, and of a new history: nothing comes before it. Repeats change nothing.
-		founding := &command.ClusterInit{Cluster: c.stamp.Cluster, History: c.stamp.History}
+		founding := &command.ClusterInit{Cluster: c.stamp.Cluster, History: c.stamp.History, Level: command.Level, Version: c.version}
 		for _, v := range c.stamp.Voters {
 			founding.Voters = append(founding.Voters, command.NodeID(v))
 		}

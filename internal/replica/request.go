@@ -77,6 +77,10 @@ func (s *steps) request(cmd command.Command, done func(command.Effect, error)) (
 		c.Request = id
 	case *command.MemberRemove:
 		c.Request = id
+	case *command.Finalize:
+		c.Request = id
+	case *command.SetTime:
+		c.Request = id
 	default:
 		s.requests.forget(id)
 		return 0, fmt.Errorf("oncemq: a node makes no requests of kind %d", cmd.Kind())

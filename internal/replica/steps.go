@@ -38,6 +38,9 @@ type steps struct {
 	decides machine // the same, but in some tests
 	home    *home
 	random  func([]byte)
+	// raised keeps the state's feature level in the directory; nil: there is none.
+	raised func(level uint32, version string) error
+	skips  Skips // entries to be passed over
 
 	events  *inbox[event]
 	appends *inbox[appendJob]
@@ -98,7 +101,7 @@ func (s *steps) starting() {
 func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	c := &core{
 		self: uint64(s.opts.Node), limits: s.opts.Limits, safety: !s.opts.SafetyOff, logger: s.logger,
-		rng: rng, home: s.home, stored: s.log.LastIndex, termAt: s.log.Term,
+		rng: rng, home: s.home, version: s.opts.Version, stored: s.log.LastIndex, termAt: s.log.Term,
 		term: s.start.State.Term, commit: s.start.State.Commit, stamp: stamp, dropEntry: s.opts.testDrop,
 	}
 	if s.opts.SafetyOff {
@@ -121,7 +124,9 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	s.applier = &applier{
 		node: s.opts.Node, nodes: nodes, machine: s.decides, state: s.state, batch: new(store.Batch),
 		home: s.home, mailbox: s.opts.Mailbox, requests: s.requests, applied: s.start.Applied, history: stamp.History,
+		logger: s.logger, raised: s.raised, skips: s.skips,
 	}
+	s.applier.level, _ = s.decides.Level()
 	s.applier.report()
 	s.events.put(event{kind: evProgress, progress: s.applier.out.progress})
 	return nil

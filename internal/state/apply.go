@@ -50,7 +50,8 @@ func (m *Machine) Apply(index uint64, entry []byte, out Changes, effects []comma
 		return effects, fmt.Errorf("entry %d: %w", index, err)
 	}
 	m.beginEntry(index, out, effects)
-	m.civil, m.running = max(m.civil, h.Civil), max(m.running, h.Running)
+	m.civil.stamp(h)
+	m.running = max(m.running, h.Running)
 	m.runTimers()
 	for len(records) > 0 {
 		if m.record, records, err = command.DecodeRecord(records); err != nil {
@@ -94,7 +95,9 @@ func (m *Machine) applyRecord() error {
 			}
 			continue
 		}
-		m.execute(c)
+		if m.execute(c); m.fault != nil {
+			return m.fault
+		}
 	}
 	return m.decoder.Err()
 }
@@ -138,6 +141,9 @@ func (m *Machine) tellNode(n *node, kind command.EffectKind, number uint64) {
 func (m *Machine) execute(c command.Command) {
 	m.place++
 	m.steps++
+	if m.fault = m.checkLevel(c); m.fault != nil {
+		return
+	}
 	m.plan = plan{}
 	p := &m.plan
 	switch m.guardedCheck(c, p) {

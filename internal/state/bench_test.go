@@ -26,7 +26,9 @@ func machineWith(b testing.TB, out Changes) (*Machine, command.Epoch, command.Co
 		}
 		return effects
 	}
-	apply(1, command.Record{Body: command.Append(command.Append(nil, &command.ClusterInit{History: 1, Voters: []command.NodeID{1}}), &command.NodeUp{Node: 1, Nonce: [16]byte{1}})})
+	apply(1, command.Record{Body: command.Append(
+		command.Append(nil, &command.ClusterInit{History: 1, Voters: []command.NodeID{1}, Level: command.Level}),
+		&command.NodeUp{Node: 1, Nonce: [16]byte{1}, Announcement: command.Announcement{Level: command.Level}})})
 	epoch, _ := m.Epoch(1)
 	e := apply(2, command.Record{Node: 1, Epoch: epoch, Number: 1, Body: command.Append(nil, &command.ConnOpen{Local: 1, Principal: "p", ContainerID: "c"})})
 	conn := e[0].Detail.(*command.ConnOpened).Conn

@@ -109,7 +109,7 @@ func newBundle(t testing.TB) *bundle {
 		TB: t, m: New(testGroup), disk: newDisk(), civil: 1_700_000_000_000, running: 1000,
 		epochs: make(map[command.NodeID]command.Epoch), numbers: make(map[command.NodeID]uint64),
 	}
-	b.system(&command.ClusterInit{Cluster: [16]byte{7}, History: 5, Voters: []command.NodeID{1, 2, 3}})
+	b.system(&command.ClusterInit{Cluster: [16]byte{7}, History: 5, Voters: []command.NodeID{1, 2, 3}, Level: command.Level, Version: "v0"})
 	for n := command.NodeID(1); n <= 3; n++ {
 		b.up(n)
 	}
@@ -118,7 +118,7 @@ func newBundle(t testing.TB) *bundle {
 
 func (b *bundle) up(n command.NodeID) {
 	b.nonces++
-	b.system(&command.NodeUp{Node: n, Nonce: [16]byte{b.nonces}, Announcement: command.Announcement{Level: 1}})
+	b.system(&command.NodeUp{Node: n, Nonce: [16]byte{b.nonces}, Announcement: command.Announcement{Level: command.Level}})
 	b.epochs[n], _ = b.m.Epoch(n)
 	b.numbers[n] = 0
 }
@@ -169,6 +169,28 @@ func (b *bundle) system(cs ...command.Command) []command.Effect {
 	return b.entry(command.Record{Body: body})
 }
 
+// skip passes over an entry, on both machines.
+func (b *bundle) skip(records ...command.Record) {
+	b.Helper()
+	entry := command.AppendEntry(nil, b.m.Stamp())
+	for _, r := range records {
+		entry = command.AppendRecord(entry, r)
+	}
+	b.index++
+	twin, err := Load(testGroup, b.disk.next(testGroup))
+	if err == nil {
+		err = twin.Skip(b.index, entry, b.disk.copy())
+	}
+	if err == nil {
+		err = b.m.Skip(b.index, entry, b.disk)
+	}
+	if err != nil {
+		b.Fatalf("skipping entry %d: %v", b.index, err)
+	}
+	b.same("the loaded machine, behind a skipped entry", b.m.dump(), twin.dump())
+	b.effects = b.effects[:0]
+}
+
 // do applies one entry with one record of node n.
 func (b *bundle) do(n command.NodeID, cs ...command.Command) []command.Effect {
 	b.Helper()
@@ -178,7 +200,7 @@ func (b *bundle) do(n command.NodeID, cs ...command.Command) []command.Effect {
 // entry applies records as one entry.
 func (b *bundle) entry(records ...command.Record) []command.Effect {
 	b.Helper()
-	e := command.AppendEntry(nil, command.EntryHeader{Civil: b.civil, Running: b.running})
+	e := command.AppendEntry(nil, command.EntryHeader{Civil: b.civil, Running: b.running, Sets: b.m.civil.sets})
 	for _, r := range records {
 		e = command.AppendRecord(e, r)
 	}

@@ -280,6 +280,8 @@ func (c *chaos) step() {
 		c.system(&command.Tick{})
 	case k == 3 && c.chance(50):
 		c.system(&command.NodeRoom{Node: command.NodeID(1 + c.n(4)), Disk: command.Room(c.n(8) / 3), Memory: []uint64{0, 0, 30_000, 1 << 30}[c.n(4)]})
+	case k == 4 && c.chance(50):
+		c.clusterCommand()
 	case k < 7 || len(c.conns) == 0 || k < 30 && len(c.m.conns) < 3:
 		c.locals++
 		n := command.NodeID(1 + c.n(3))
@@ -343,6 +345,21 @@ func (c *chaos) memberStep() {
 			}
 		}
 		c.configure(cfg)
+	}
+}
+
+// clusterCommand sets the time or says that the level is to be raised, or an entry is skipped.
+func (c *chaos) clusterCommand() {
+	switch c.n(4) {
+	case 0:
+		c.do(command.NodeID(1+c.n(3)), &command.Finalize{Request: 1, Level: command.Level + uint32(c.n(2)), Version: "v9"})
+	case 1:
+		c.skip(c.record(1, &command.QueueCreate{Name: "skipped"}))
+		c.numbers[1]-- // it has to come again
+	default:
+		to := c.civil + int64(c.n(200)-150)*3_600_000
+		c.do(command.NodeID(1+c.n(3)), &command.SetTime{Request: 1, Civil: to, By: "chaos"})
+		c.civil = to
 	}
 }
 
@@ -442,7 +459,7 @@ func (c *chaos) finishUp() {
 	}
 	c.tick(0)
 	for k := range c.disk.kv {
-		if k[2] > keySeed || k[2] == keyPart {
+		if k[2] > keySeed && k[2] != keyTimeSet && k[2] != keySkip || k[2] == keyPart {
 			c.Fatalf("key %x is left", k)
 		}
 	}

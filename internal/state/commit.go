@@ -199,7 +199,7 @@ func (m *Machine) count(outcome command.TxOutcome) {
 
 func (m *Machine) tellDecided(c *conn, request uint64, tx command.TxID, outcome command.TxOutcome, reason string) {
 	e := m.tell(c, command.EffectDecided)
-	e.Request, e.Tx, e.Outcome, e.Reason, e.Civil = request, tx, outcome, reason, m.civil
+	e.Request, e.Tx, e.Outcome, e.Reason, e.Civil = request, tx, outcome, reason, m.civil.now
 }
 
 func (m *Machine) checkRollback(c *command.Rollback, p *plan) verdict {

@@ -70,6 +70,6 @@ func (m *Machine) story(q *queue, d *delivery, reason string) []byte {
 	b = appendSymbol(b, "x-opt-oncemq-dead-failures")
 	b = binary.BigEndian.AppendUint32(append(b, 0x70), d.failures)
 	b = appendSymbol(b, "x-opt-oncemq-dead-at")
-	b = binary.BigEndian.AppendUint64(append(b, 0x83), uint64(m.civil))
+	b = binary.BigEndian.AppendUint64(append(b, 0x83), uint64(m.civil.now))
 	return wrapMap(b, 10)
 }

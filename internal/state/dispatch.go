@@ -40,6 +40,10 @@ func (m *Machine) check(c command.Command, p *plan) verdict {
 		return m.checkMemberAdd(c, p)
 	case *command.MemberRemove:
 		return m.checkMemberRemove(c, p)
+	case *command.Finalize:
+		return m.checkFinalize(c, p)
+	case *command.SetTime:
+		return m.checkSetTime(c, p)
 	}
 	return m.checkLinks(c, p)
 }
@@ -174,6 +178,10 @@ func (m *Machine) change(c command.Command, p *plan) {
 		m.changeMemberAdd(c)
 	case *command.MemberRemove:
 		m.changeMemberRemove(c)
+	case *command.Finalize:
+		m.changeFinalize(c)
+	case *command.SetTime:
+		m.changeSetTime(c)
 	default:
 		m.changeLinks(c, p)
 	}
@@ -250,6 +258,12 @@ func (m *Machine) refuse(c command.Command, p *plan) {
 		e = m.refuseQueue(c.Request, p)
 	case *command.QueuePurge:
 		e = m.refuseQueue(c.Request, p)
+	case *command.Finalize:
+		e = m.tellAsker(nil, command.EffectCluster)
+		e.Request = c.Request
+	case *command.SetTime:
+		e = m.tellAsker(nil, command.EffectCluster)
+		e.Request = c.Request
 	default:
 		if e = m.refuseOwn(c); e == nil {
 			return // commands without an answer

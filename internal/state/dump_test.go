@@ -13,7 +13,7 @@ import (
 func (m *Machine) dump() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	p("clock %d %d turn %d %+v digest %x", m.civil, m.running, m.handTurn, m.counters, m.digest)
+	p("clock %+v %d turn %d %+v digest %x", m.civil, m.running, m.handTurn, m.counters, m.digest)
 	p("cluster %x %d %v last node %d", m.cluster, m.history, m.founded, m.lastNode)
 	p("configuration %+v", m.configuration)
 	for _, id := range sortedKeys(m.members) {
@@ -24,10 +24,11 @@ func (m *Machine) dump() string {
 		t := m.tokens[hash]
 		p("token %x expires %d replace %d", hash, t.expires, t.replace)
 	}
+	p("level %+v skips %v next %+v", m.level, m.skips, m.next)
 	for _, id := range sortedKeys(m.nodes) {
 		n := m.nodes[id]
-		p("node %d epoch %d last %d nonce %x level %d report %d %x disk %s memory %d parts %d %x", id, n.epoch, n.last, n.nonce, n.level,
-			n.reportedIndex, n.reportedSum, n.disk, n.memory, n.parts.command, n.parts.data)
+		p("node %d epoch %d last %d nonce %x level %d reports %v disk %s memory %d parts %d %x", id, n.epoch, n.last, n.nonce, n.level,
+			n.reports, n.disk, n.memory, n.parts.command, n.parts.data)
 	}
 	p("room %+v kept %d parts %d", m.RoomInfo(), m.kept, m.partBytes)
 	p("seed %x %v", m.userSeed, m.guarded)

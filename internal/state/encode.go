@@ -1,5 +1,7 @@
 package state
 
+import "encoding/binary"
+
 // The values of stored records; load.go reads them back. docs/format/state.md draws
 // them.
 
@@ -8,8 +10,10 @@ func (n *node) encode(dst []byte) []byte {
 	dst = putUint(dst, n.last)
 	dst = append(dst, n.nonce[:]...)
 	dst = putUint(dst, uint64(n.level))
-	dst = putUint(dst, n.reportedIndex)
-	dst = putUint(dst, n.reportedSum)
+	dst = putUint(dst, uint64(len(n.reports)))
+	for _, r := range n.reports {
+		dst = binary.BigEndian.AppendUint64(putUint(dst, r.index), r.sum)
+	}
 	dst = append(dst, byte(n.disk))
 	return putUint(dst, n.memory)
 }

@@ -19,6 +19,9 @@ const (
 func (m *Machine) flush() {
 	m.hash.ResetWithSeed(m.digest)
 	m.flushDeletions()
+	m.flushLevel()
+	m.flushTimeSet()
+	m.flushSkips()
 	m.flushNodes()
 	m.flushMembers()
 	m.flushUsers()
@@ -285,13 +288,15 @@ func (m *Machine) putOverlay(inc command.Incarnation, seq uint64, overlay []byte
 // flushClock ends an entry: the two times, the counters and the digest, which covers
 // all of this but itself.
 func (m *Machine) flushClock() {
-	v := putInt(m.valueBuf[:0], m.civil)
+	v := putInt(m.valueBuf[:0], m.civil.now)
 	v = putInt(v, m.running)
 	v = putUint(v, m.handTurn)
 	c := &m.counters
 	for _, n := range [...]uint64{c.LostPresettled, c.DeadLettered, c.Committed, c.RolledBack, c.Expired} {
 		v = putUint(v, n)
 	}
+	v = putInt(putUint(v, m.civil.sets), m.civil.shift)
+	v = m.appendNext(v)
 	m.keyBuf = appendKey(m.keyBuf[:0], m.group, keyClock)
 	m.sum(opPut, m.keyBuf, v)
 	m.digest = m.hash.Sum64()

@@ -9,6 +9,7 @@ import (
 // Kinds of keys: the third byte, behind the group. Load meets them in this order, so
 // what others refer to comes first. Stored: never renumber (docs/format/state.md).
 const (
+	keyLevel         = 0x00
 	keyClock         = 0x01
 	keyCluster       = 0x02
 	keyNode          = 0x03 // node(8)
@@ -18,6 +19,8 @@ const (
 	keyConfiguration = 0x07
 	keySeed          = 0x08
 	keyUser          = 0x09 // name
+	keyTimeSet       = 0x0a
+	keySkip          = 0x0b // index(8)
 	keyConn          = 0x10 // conn(8)
 	keySession       = 0x11 // session(16)
 	keyProgress      = 0x12 // session(16)

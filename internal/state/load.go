@@ -45,6 +45,8 @@ func missing(what string) error {
 
 func (m *loader) record(kind byte, k, v *fields) error {
 	switch kind {
+	case keyLevel:
+		return m.loadLevel(v)
 	case keyClock:
 		m.clock(v)
 	case keyCluster:
@@ -53,9 +55,12 @@ func (m *loader) record(kind byte, k, v *fields) error {
 	case keyNode:
 		n := &node{
 			object: object{stored: true}, id: command.NodeID(k.be64()), epoch: command.Epoch(v.uint()), last: v.uint(),
-			nonce: v.id16(), level: uint32(v.uint()), reportedIndex: v.uint(), reportedSum: v.uint(),
-			disk: command.Room(v.byte()), memory: v.uint(),
+			nonce: v.id16(), level: uint32(v.uint()),
 		}
+		for range min(v.uint(), keptReports) {
+			n.reports = append(n.reports, report{v.uint(), v.be64()})
+		}
+		n.disk, n.memory = command.Room(v.byte()), v.uint()
 		m.nodes[n.id] = n
 	case keyPart:
 		return m.part(k, v)
@@ -65,6 +70,10 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		m.token(k, v)
 	case keyConfiguration:
 		v.configuration(&m.configuration)
+	case keyTimeSet:
+		m.timeSet(v)
+	case keySkip:
+		m.skips = append(m.skips, Skipped{Index: k.be64(), Sum: v.be64()})
 	case keySeed:
 		copy(m.userSeed[:], v.take(len(m.userSeed)))
 		m.guarded = true
@@ -96,11 +105,13 @@ func (m *loader) record(kind byte, k, v *fields) error {
 }
 
 func (m *loader) clock(v *fields) {
-	m.civil, m.running, m.handTurn = v.int(), v.int(), v.uint()
+	m.civil.now, m.running, m.handTurn = v.int(), v.int(), v.uint()
 	c := &m.counters
 	for _, n := range [...]*uint64{&c.LostPresettled, &c.DeadLettered, &c.Committed, &c.RolledBack, &c.Expired} {
 		*n = v.uint()
 	}
+	m.civil.sets, m.civil.shift = v.uint(), v.int()
+	m.loadNext(v)
 	m.digest = v.be64()
 }
 

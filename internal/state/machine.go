@@ -12,12 +12,18 @@ import (
 // Machine is the replicated state of one group. It isn't safe for concurrent use:
 // one goroutine owns it.
 type Machine struct {
-	group          uint16
-	cluster        [16]byte
-	history        uint16
-	founded        bool // ClusterInit was applied
-	civil, running int64
-	counters       Counters
+	group    uint16
+	cluster  [16]byte
+	history  uint16
+	founded  bool // ClusterInit was applied
+	level    level
+	civil    civilTime
+	running  int64
+	fault    error // of a command: the node must stop
+	skips    []Skipped
+	newSkips int // the last of skips, not written yet
+	next     nextState
+	counters Counters
 	// handTurn is the incarnation of the queue at which hand-outs ran out of steps in
 	// the last entry, 0 if they didn't: the next entry begins there.
 	handTurn uint64
@@ -89,6 +95,7 @@ type Machine struct {
 func New(group uint16) *Machine {
 	m := &Machine{
 		group:    group,
+		level:    level{number: command.Level},
 		nodes:    make(map[command.NodeID]*node),
 		members:  make(map[command.NodeID]*member),
 		tokens:   make(map[string]*joinToken),
@@ -120,7 +127,7 @@ func New(group uint16) *Machine {
 func (m *Machine) Next() Due {
 	return Due{
 		Running: m.grace.next(),
-		Civil:   m.retain.next(),
+		Civil:   m.civil.due(m.retain.next()),
 		Job:     len(m.former) > 0 || len(m.ending) > 0 || len(m.working) > 0 || len(m.touched) > 0,
 	}
 }
@@ -138,7 +145,7 @@ func (m *Machine) Cluster() (id [16]byte, history uint16, ok bool) {
 
 // Times are the stamps of the last entry, in ms: civil since 1970, running since the
 // cluster began. The next leader's stamps must not be lower.
-func (m *Machine) Times() (civil, running int64) { return m.civil, m.running }
+func (m *Machine) Times() (civil, running int64) { return m.civil.now, m.running }
 
 // Epoch is the node's present epoch and the number that its next record must have.
 // Zero epoch: the node has none now.

@@ -105,7 +105,7 @@ func (m *Machine) Removed(id command.NodeID) bool {
 func (m *Machine) Tokens() []TokenInfo {
 	all := make([]TokenInfo, 0, len(m.tokens))
 	for _, hash := range sortedKeys(m.tokens) {
-		if t := m.tokens[hash]; t.expires > m.civil {
+		if t := m.tokens[hash]; t.expires > m.civil.now {
 			all = append(all, TokenInfo{Hash: t.hash, Expires: t.expires, Replace: t.replace})
 		}
 	}
@@ -139,7 +139,7 @@ func (m *Machine) foundMembers(voters []command.NodeID) {
 func defaultName(id command.NodeID) string { return fmt.Sprintf("node-%d", id) }
 
 func (m *Machine) addMember(x *member) {
-	x.added = m.civil
+	x.added = m.civil.now
 	m.members[x.id] = x
 	m.lastNode = max(m.lastNode, x.id)
 	m.dirty.cluster = true
@@ -205,12 +205,12 @@ func validMemberName(name string) bool {
 func (m *Machine) checkTokenPut(c *command.TokenPut, p *plan) verdict {
 	live := 0
 	for _, hash := range sortedKeys(m.tokens) {
-		if m.tokens[hash].expires > m.civil {
+		if m.tokens[hash].expires > m.civil.now {
 			live++
 		}
 	}
 	switch {
-	case c.Expires <= m.civil:
+	case c.Expires <= m.civil.now:
 		return p.refuse(refusal(condNotAllowed, "the token would have expired already by the cluster's clock; give it a later end"))
 	case m.tokens[string(c.Hash[:])] != nil:
 		return p.refuse(refusal(condPrecondition, "there is such a token already; make another one"))
@@ -224,7 +224,7 @@ func (m *Machine) checkTokenPut(c *command.TokenPut, p *plan) verdict {
 
 func (m *Machine) changeTokenPut(c *command.TokenPut) {
 	for _, hash := range sortedKeys(m.tokens) {
-		if t := m.tokens[hash]; t.expires <= m.civil {
+		if t := m.tokens[hash]; t.expires <= m.civil.now {
 			m.dropToken(t)
 		}
 	}
@@ -266,7 +266,7 @@ func (m *Machine) checkMemberAdd(c *command.MemberAdd, p *plan) verdict {
 		return p.refuse(refusal(condNotAllowed, "a node joins with a key"))
 	case t == nil:
 		return p.refuse(refusal(condUnauthorized, `this token is unknown or was used; make another one with "oncemq cluster token"`))
-	case t.expires <= m.civil:
+	case t.expires <= m.civil.now:
 		return p.refuse(refusal(condUnauthorized, `this token has expired; make another one with "oncemq cluster token"`))
 	case !validMemberName(c.Name):
 		return p.refuse(refusal(condNotAllowed, "%.100q can't be the name of a node: at most %d bytes without spaces, control characters, '/', ',' and '='", c.Name, command.MaxMemberName))

@@ -278,7 +278,7 @@ func TestConfigurationCodec(t *testing.T) {
 func TestNewHistoryHasItsOwnMembers(t *testing.T) {
 	b := newBundle(t)
 	b.nonces++
-	b.system(&command.NodeUp{Node: 2, Nonce: [16]byte{b.nonces}, Announcement: command.Announcement{Name: "b"}})
+	b.system(&command.NodeUp{Node: 2, Nonce: [16]byte{b.nonces}, Announcement: command.Announcement{Name: "b", Level: command.Level}})
 	b.join(1, 2)
 	b.member(&command.TokenPut{Request: 7, Hash: [32]byte{2}, Expires: b.civil + 1000})
 	b.configure(Configuration{Voters: ids(1, 2, 3), Learners: ids(4)})

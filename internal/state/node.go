@@ -12,11 +12,11 @@ type node struct {
 	epoch command.Epoch // 0: none now
 	last  uint64        // number of its last record applied, in this epoch
 	nonce [16]byte      // of its last NodeUp
-	level uint32
-	// reported is the node's last digest [7.2].
-	reportedIndex, reportedSum uint64
-	disk                       command.Room // as it said last
-	memory                     uint64       // bytes of state that it has memory for, 0: it didn't say
+	level uint32        // the highest that its binary knows [7.1]
+	// reports are its last digests, the newest last.
+	reports []report
+	disk    command.Room // as it said last
+	memory  uint64       // bytes of state that it has memory for, 0: it didn't say
 
 	parts parts
 }
@@ -28,6 +28,9 @@ func (m *Machine) checkSystem(c command.Command) verdict {
 		// A repeat of an epoch that has ended does nothing: the node asks anew, with another
 		// nonce [1.2]. Who isn't a member has no life here.
 		if n := m.nodes[c.Node]; m.members[c.Node] == nil || n != nil && n.nonce == c.Nonce && n.epoch == 0 {
+			return ignore
+		}
+		if c.Level < m.level.number { // a binary that can't go on from here [7.1]
 			return ignore
 		}
 	case *command.NodeDown:
@@ -48,7 +51,7 @@ func (m *Machine) checkSystem(c command.Command) verdict {
 		}
 	case *command.Tick:
 	default:
-		return ignore
+		return m.checkNext(c)
 	}
 	return act
 }
@@ -60,8 +63,14 @@ func (m *Machine) changeSystem(c command.Command) {
 	case *command.NodeDown:
 		n := m.nodes[c.Node]
 		m.endEpoch(n)
+		m.judgeAgain()
 		m.effects = append(m.effects, command.Effect{Kind: command.EffectNodeDown, Node: n.id, Epoch: c.Epoch, Number: uint64(c.Epoch)})
 	case *command.ClusterInit:
+		if !m.founded {
+			if m.fault = m.found(c); m.fault != nil {
+				return
+			}
+		}
 		m.begin(c)
 	case *command.Digest:
 		m.noteDigest(c)
@@ -69,6 +78,8 @@ func (m *Machine) changeSystem(c command.Command) {
 		n := m.nodes[c.Node]
 		n.disk, n.memory = c.Disk, c.Memory
 		m.markNode(n)
+	default:
+		m.changeNext(c)
 	}
 }
 
@@ -103,43 +114,4 @@ func (m *Machine) endEpoch(n *node) {
 	m.dropParts(n)
 	n.epoch, n.last = 0, 0
 	m.markNode(n)
-}
-
-// noteDigest compares the nodes' digests at one index [7.2]: the one that differs from
-// two equal others is told; two that differ, with no third to judge, both are.
-func (m *Machine) noteDigest(c *command.Digest) {
-	n := m.nodes[c.Node]
-	n.reportedIndex, n.reportedSum = c.Index, c.Sum
-	m.markNode(n)
-	var same, other []*node
-	living := 0
-	for _, id := range sortedKeys(m.nodes) {
-		x := m.nodes[id]
-		if x.epoch != 0 {
-			living++
-		}
-		switch {
-		case x.reportedIndex != c.Index:
-		case x.reportedSum == c.Sum:
-			same = append(same, x)
-		default:
-			other = append(other, x)
-		}
-	}
-	switch {
-	case len(other) == 0:
-	case len(same) > len(other):
-		m.tellDiffers(other, c.Index)
-	case len(same) < len(other):
-		m.tellDiffers(same, c.Index)
-	case living <= len(same)+len(other):
-		m.tellDiffers(same, c.Index)
-		m.tellDiffers(other, c.Index)
-	}
-}
-
-func (m *Machine) tellDiffers(nodes []*node, index uint64) {
-	for _, n := range nodes {
-		m.effects = append(m.effects, command.Effect{Kind: command.EffectDigestDiffers, Node: n.id, Epoch: n.epoch, Number: index})
-	}
 }

@@ -45,7 +45,7 @@ func TestEpochs(t *testing.T) {
 	p.send("q", "a")
 	old := b.epochs[1]
 	// A repeated NodeUp changes nothing and gets the same answer.
-	b.system(&command.NodeUp{Node: 1, Nonce: [16]byte{1}})
+	b.system(&command.NodeUp{Node: 1, Nonce: [16]byte{1}, Announcement: command.Announcement{Level: command.Level}})
 	if e := b.one(command.EffectNodeUp); command.Epoch(e.Number) != old || e.Detail != [16]byte{1} {
 		t.Fatalf("%+v", e)
 	}
@@ -69,29 +69,8 @@ func TestEpochs(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	// Its NodeUp, repeated late, doesn't revive it.
-	b.system(&command.NodeUp{Node: 1, Nonce: [16]byte{b.nonces}})
+	b.system(&command.NodeUp{Node: 1, Nonce: [16]byte{b.nonces}, Announcement: command.Announcement{Level: command.Level}})
 	if len(b.effects) != 0 || len(b.m.Nodes()) != 2 {
-		t.Fatalf("%+v", b.effects)
-	}
-}
-
-// 7.2: the odd one of three is told; two that differ both are.
-func TestDigests(t *testing.T) {
-	b := newBundle(t)
-	report := func(n command.NodeID, sum uint64) { b.system(&command.Digest{Node: n, Index: 4096, Sum: sum}) }
-	report(1, 5)
-	report(2, 6)
-	if len(b.effects) != 0 {
-		t.Fatalf("judged without the third: %+v", b.effects)
-	}
-	report(3, 6)
-	if e := b.one(command.EffectDigestDiffers); e.Node != 1 || e.Number != 4096 {
-		t.Fatalf("%+v", e)
-	}
-	b.system(&command.NodeDown{Node: 3, Epoch: b.epochs[3]})
-	b.system(&command.Digest{Node: 1, Index: 8192, Sum: 1})
-	b.system(&command.Digest{Node: 2, Index: 8192, Sum: 2})
-	if len(b.kind(command.EffectDigestDiffers)) != 2 {
 		t.Fatalf("%+v", b.effects)
 	}
 }
@@ -203,7 +182,7 @@ func TestPanicInCheckIsARefusal(t *testing.T) {
 
 // Unknown kinds and versions stop the node.
 func TestDamageStopsTheNode(t *testing.T) {
-	for _, entry := range [][]byte{nil, {9, 0, 0}, {1, 0, 0, 5}, command.AppendRecord([]byte{1, 0, 0}, command.Record{Body: []byte{200, 1, 0}})} {
+	for _, entry := range [][]byte{nil, {9, 0, 0, 0}, {1, 0, 0, 0, 5}, command.AppendRecord([]byte{1, 0, 0, 0}, command.Record{Body: []byte{200, 1, 0}})} {
 		if _, err := New(1).Apply(1, entry, newDisk(), nil); err == nil {
 			t.Errorf("%x was applied", entry)
 		}

@@ -89,7 +89,7 @@ func (s *session) reasonOf(r outcomeRecord) string {
 
 // decide records an outcome. There is none yet.
 func (m *Machine) decide(s *session, n uint64, outcome command.TxOutcome, reason string) outcomeRecord {
-	r := outcomeRecord{number: n, civil: m.civil, outcome: outcome}
+	r := outcomeRecord{number: n, civil: m.civil.now, outcome: outcome}
 	if reason != "" {
 		if r.reason = uint8(slices.Index(reasonCodes, reason) + 1); r.reason == 0 {
 			r.reason = reasonOther
@@ -206,7 +206,7 @@ func (m *Machine) keepNewest(s *session) {
 // useToken is what naming a transaction by a token's number does: n−1,000 and below
 // are acknowledged, and the token lives 24 h more (C2).
 func (m *Machine) useToken(s *session, n uint64) {
-	m.setRetain(s, m.civil+retention)
+	m.setRetain(s, m.civil.kept()+retention)
 	if n > command.MaxUnknown {
 		m.acknowledge(s, &command.Known{Through: n - command.MaxUnknown})
 	}

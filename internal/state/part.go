@@ -47,7 +47,9 @@ func (m *Machine) applyPart(c *command.Part) error {
 	m.inner.Reset(body)
 	for c := m.inner.Next(); c != nil; c = m.inner.Next() {
 		if _, nested := c.(*command.Part); !nested {
-			m.execute(c)
+			if m.execute(c); m.fault != nil {
+				return m.fault
+			}
 		}
 	}
 	return m.inner.Err()

@@ -166,7 +166,7 @@ func (m *Machine) loseSession(s *session, cause endCause) {
 	if len(s.links) > 0 {
 		m.setGrace(s, m.running+cause.grace())
 	}
-	m.setRetain(s, m.civil+retention)
+	m.setRetain(s, m.civil.kept()+retention)
 }
 
 // endGrace gives back what is reserved for links that wait for their client. The
@@ -216,7 +216,7 @@ func (m *Machine) finishSession(s *session) {
 		m.forgetSession(s)
 		return
 	}
-	m.setRetain(s, m.civil+retention)
+	m.setRetain(s, m.civil.kept()+retention)
 }
 
 // forgetSession takes a session out of the tables: from now on its transactions are
@@ -255,7 +255,7 @@ func (m *Machine) runTimers() {
 		m.steps++
 		m.endGrace(m.grace.heap[0])
 	}
-	for m.retain.next() <= m.civil && m.steps < m.maxSteps/2 {
+	for m.retain.next() <= m.civil.kept() && m.steps < m.maxSteps/2 {
 		m.steps++
 		s := m.retain.heap[0]
 		if s.token && !s.ended && len(s.outcomes) > 0 {
@@ -285,7 +285,7 @@ func (m *Machine) changeTokenOpen(c *command.TokenOpen, p *plan) {
 		principal: p.conn.client.key.principal, token: true,
 	}
 	m.addSession(s)
-	m.setRetain(s, m.civil+retention)
+	m.setRetain(s, m.civil.kept()+retention)
 	e := m.tell(p.conn, command.EffectTokenOpened)
 	e.Request = c.Request
 	e.Tx = command.NewTxID(s.id, 0)

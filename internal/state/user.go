@@ -94,7 +94,7 @@ func (m *Machine) changeUserPut(c *command.UserPut) {
 		u = &user{name: c.Name}
 		m.users[c.Name] = u
 	}
-	u.keys, u.changed = c.Keys, m.civil
+	u.keys, u.changed = c.Keys, m.civil.now
 	m.markUser(u)
 	m.tellAsker(nil, command.EffectUser).Request = c.Request
 }

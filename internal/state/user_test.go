@@ -127,7 +127,7 @@ func TestUserOfANewerVersion(t *testing.T) {
 	b.do(1, &command.UserPut{Request: 7, Rule: command.UserNew, Name: "alice", Keys: someKeys(1)})
 	key := string(append(appendKey(nil, testGroup, keyUser), "alice"...))
 	value := []byte(b.disk.kv[key])
-	value[len(putInt(nil, b.m.civil))] = 2
+	value[len(putInt(nil, b.m.civil.now))] = 2
 	b.disk.kv[key] = string(value)
 	if _, err := Load(testGroup, b.disk.next(testGroup)); err == nil || !strings.Contains(err.Error(), "newer version") {
 		t.Errorf("%v", err)
