@@ -1,5 +1,5 @@
 // Command oncemq is the OncemQ message broker: one binary that serves a node, shows
-// what it promises (demo), measures (bench), and manages users (user).
+// what it promises (demo), measures (bench), manages users (user), and makes and restores backups (backup).
 //
 // This package parses, validates, wires and waits; what it wires are packages with
 // tests of their own. Exit status: 0 done, 1 it could not be done, 2 wrong usage or a
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(args)
-	root.AddCommand(serveCommand(), userCommand(), demoCommand(), benchCommand(), versionCommand())
+	root.AddCommand(serveCommand(), userCommand(), backupCommand(), demoCommand(), benchCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	switch {
 	case err == nil:

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -166,9 +165,5 @@ func callAdmin(ctx context.Context, addr, method, path string, body, answer any)
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	err := admin.Call(ctx, addr, method, path, body, answer)
-	if said := (*admin.StatusError)(nil); err != nil && !errors.As(err, &said) {
-		return fmt.Errorf("%w; is a node running there? --admin names another", err)
-	}
-	return err
+	return adminError(admin.Call(ctx, addr, method, path, body, answer))
 }

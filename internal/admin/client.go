@@ -59,14 +59,19 @@ func Call(ctx context.Context, addr, method, path string, body, answer any) erro
 		return fmt.Errorf("admin API at %s: an answer of more than %d bytes", addr, maxAnswer)
 	}
 	if resp.StatusCode >= 300 {
-		var said struct{ Error string }
-		if json.Unmarshal(text, &said) != nil || said.Error == "" {
-			said.Error = resp.Status
-		}
-		return &StatusError{Code: resp.StatusCode, Text: said.Error}
+		return statusError(resp, text)
 	}
 	if answer == nil {
 		return nil
 	}
 	return json.Unmarshal(text, answer)
+}
+
+// statusError is an answer that isn't success, with what its body says.
+func statusError(resp *http.Response, text []byte) error {
+	var said struct{ Error string }
+	if json.Unmarshal(text, &said) != nil || said.Error == "" {
+		said.Error = resp.Status
+	}
+	return &StatusError{Code: resp.StatusCode, Text: said.Error}
 }

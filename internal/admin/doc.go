@@ -12,9 +12,10 @@
 //	PUT    /api/v1/users/NAME         make the user: 201, or 409 where it was there
 //	DELETE /api/v1/users/NAME         the user, whose connections end
 //	PUT    /api/v1/users/NAME/password
+//	GET    /api/v1/backup             a backup, as a stream (docs/format/backup.md); ?rate=BYTES a second, ?stale=true: without a majority
 //
 // The two PUTs of users take {"password": "..."}, or null for a user that comes with a
-// certificate only. Every answer is a JSON object; every error is {"error": "..."} with a 4xx or 5xx
+// certificate only. Every answer but a backup is a JSON object; every error is {"error": "..."} with a 4xx or 5xx
 // status. With Config.Dev there is also /debug/pprof, and what Config.Routes adds.
 //
 // Invariants: it listens on loopback only, refuses requests whose Host isn't loopback

@@ -19,6 +19,8 @@ type Config struct {
 	Node Node
 	// Users are the cluster's users; nil leaves their paths out.
 	Users Users
+	// Backups are of the node's state; nil leaves their path out.
+	Backups Backups
 	// Dev adds /debug/pprof and Routes.
 	Dev bool
 	// Routes are further handlers by net/http pattern, mounted only with Dev. They
@@ -113,6 +115,9 @@ func Handler(cfg Config) http.Handler {
 		a.route(mux, "/api/v1/users", methods{http.MethodGet: a.listUsers})
 		a.route(mux, "/api/v1/users/{name}", methods{http.MethodPut: a.addUser, http.MethodDelete: a.deleteUser})
 		a.route(mux, "/api/v1/users/{name}/password", methods{http.MethodPut: a.changePassword})
+	}
+	if cfg.Backups != nil {
+		mux.Handle("GET /api/v1/backup", unlimited(http.HandlerFunc((&backups{source: cfg.Backups}).get)))
 	}
 	if cfg.Dev {
 		mountProfiles(mux)

@@ -82,7 +82,7 @@ func Open(opts Options) (*Node, error) {
 	}
 	n.users.replica = n.replica
 	n.admin, err = admin.Listen(admin.Config{
-		Addr: cfg.Admin, MaxConnections: admins, Users: n.users,
+		Addr: cfg.Admin, MaxConnections: admins, Users: n.users, Backups: backups{n.replica},
 		Node: &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid()},
 		Dev:  cfg.Dev,
 		Routes: map[string]http.Handler{

@@ -85,6 +85,9 @@ func checkStamps(own, other Stamp, asking bool) error {
 	case !slices.Equal(own.Voters, other.Voters):
 		return fmt.Errorf("node %d lists the nodes %v, node %d lists %v; give all nodes the same --peers",
 			own.Node, own.Voters, other.Node, other.Voters)
+	case own.Cluster == other.Cluster && own.Cluster == [16]byte{} && own.History != other.History:
+		return fmt.Errorf("node %d has history %d, node %d has history %d, and neither has a cluster: restore the same backup on every node, or on none",
+			own.Node, own.History, other.Node, other.History)
 	case own.Cluster == [16]byte{} || other.Cluster == [16]byte{}:
 		if asking {
 			return nil

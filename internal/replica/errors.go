@@ -31,6 +31,9 @@ var (
 	// ErrApplyPanicked: a fault of the program, met by an entry that every node has to apply [4.4].
 	ErrApplyPanicked = errors.New("oncemq: the program has a fault, which this entry meets on every node; report it with the log, run a version that has it put right, or skip the entry by \"oncemq recover skip\" on every node")
 
+	// ErrSafetyOff: with safety off there is nothing that a backup could hold to.
+	ErrSafetyOff = errors.New("oncemq: safety is off; what this node has may never have happened, and isn't backed up")
+
 	// ErrDiverged: with safety off, this node had answered what the cluster never got. It
 	// has to start anew.
 	ErrDiverged = errors.New("oncemq: with safety off, this node answered what the cluster never got")

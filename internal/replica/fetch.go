@@ -49,13 +49,7 @@ func (s *shelf) get(id [16]byte) *store.Checkpoint {
 // makeCheckpoint makes a checkpoint and offers it.
 func (r *Replica) makeCheckpoint() (Offer, error) {
 	began := time.Now()
-	c, err := r.dir.MakeCheckpoint(r.files, func(m *store.Manifest, in *store.State) (err error) {
-		m.Voters = r.stamp().Voters
-		if m.Term, err = r.log.Term(m.Index); err == nil {
-			m.Digest, err = digestOf(in)
-		}
-		return err
-	})
+	c, err := r.dir.MakeCheckpoint(r.files, r.describe)
 	if err != nil {
 		return Offer{}, err
 	}
@@ -63,6 +57,15 @@ func (r *Replica) makeCheckpoint() (Offer, error) {
 	m := &c.Manifest
 	r.logger.Info("a checkpoint for a node that is behind", "entry", m.Index, "bytes", m.Bytes(), "files", len(m.Files), "took", time.Since(began))
 	return Offer{ID: m.ID, Node: m.Node, Index: m.Index, Term: m.Term}, nil
+}
+
+// describe says of a checkpoint what the store doesn't know.
+func (r *Replica) describe(m *store.Manifest, in *store.State) (err error) {
+	m.Voters = r.stamp().Voters
+	if m.Term, err = r.log.Term(m.Index); err == nil {
+		m.Digest, err = digestOf(in)
+	}
+	return err
 }
 
 // OpenFetch implements peer.Source.

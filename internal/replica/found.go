@@ -26,6 +26,11 @@ func (r *Replica) found(ctx context.Context) (peer.Stamp, error) {
 	if stamp.Cluster != [16]byte{} {
 		return stamp, r.checkVoters(stamp)
 	}
+	if restored := stamp.History > 0; restored {
+		if err := r.checkVoters(stamp); err != nil {
+			return stamp, err
+		}
+	}
 	births := map[uint64][16]byte{stamp.Node: stamp.Birth}
 	exists := map[uint64][16]byte{}
 	for len(births) < len(stamp.Voters) {
@@ -52,7 +57,7 @@ func (r *Replica) found(ctx context.Context) (peer.Stamp, error) {
 			}
 		}
 	}
-	stamp.Cluster = clusterID(births)
+	stamp.Cluster = clusterID(births, r.state.AppliedIndex(), r.decides.Digest())
 	for id, cluster := range exists {
 		if cluster != stamp.Cluster {
 			return stamp, fmt.Errorf("%w: node %d belongs to cluster %x; %s would vote under the old identity of node %d: put the old directory back",
@@ -70,8 +75,9 @@ func (r *Replica) found(ctx context.Context) (peer.Stamp, error) {
 	return stamp, nil
 }
 
-// clusterID is a hash over the nodes and their directories' births.
-func clusterID(births map[uint64][16]byte) (id [16]byte) {
+// clusterID is a hash over the nodes and their directories' births, and over the state that a backup has brought: nodes that
+// were made from different ones find no cluster together.
+func clusterID(births map[uint64][16]byte, applied, digest uint64) (id [16]byte) {
 	h := sha256.New()
 	h.Write([]byte("oncemq cluster 1"))
 	nodes := make([]uint64, 0, len(births))
@@ -83,6 +89,10 @@ func clusterID(births map[uint64][16]byte) (id [16]byte) {
 		birth := births[n]
 		h.Write(binary.BigEndian.AppendUint64(nil, n))
 		h.Write(birth[:])
+	}
+	if applied > 0 {
+		h.Write([]byte("restored"))
+		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, applied), digest))
 	}
 	copy(id[:], h.Sum(nil))
 	return id

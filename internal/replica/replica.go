@@ -30,6 +30,9 @@ type Replica struct {
 
 	fetched atomic.Int64 // bytes of checkpoints that were fetched
 
+	inUse  sync.RWMutex // read-locked while a backup is made
+	closed bool         // the files are closed; guarded by inUse
+
 	done     chan struct{} // closed when the node ends
 	ended    chan struct{} // closed when all goroutines are gone and the files are closed
 	endOnce  sync.Once
@@ -206,6 +209,9 @@ func (r *Replica) end() { r.endOnce.Do(func() { close(r.done) }) }
 
 // closeFiles closes what is open.
 func (r *Replica) closeFiles() (err error) {
+	r.inUse.Lock()
+	defer r.inUse.Unlock()
+	r.closed = true
 	if r.state != nil {
 		err = errors.Join(err, r.state.Close())
 	}

@@ -51,6 +51,23 @@ func (s *State) Checkpoint(path string) (applied uint64, err error) {
 // the state in it: term, digest and voters; the state is open for reading during the call. It reads all files: about a second
 // for each gigabyte.
 func (d *Dir) MakeCheckpoint(s *State, about func(m *Manifest, in *State) error) (*Checkpoint, error) {
+	return d.makeCheckpoint(s, about, sumFile)
+}
+
+// MakeBackup is MakeCheckpoint without the checksums, which are zero: whoever reads the files once sees what is in them. It
+// takes as long as flushing does.
+func (d *Dir) MakeBackup(s *State, about func(m *Manifest, in *State) error) (*Checkpoint, error) {
+	return d.makeCheckpoint(s, about, func(fs FS, path string) (int64, uint64, error) {
+		info, err := fs.Stat(path)
+		if err != nil {
+			return 0, 0, err
+		}
+		return info.Size(), 0, nil
+	})
+}
+
+// makeCheckpoint is MakeCheckpoint; measure is a file's length and checksum.
+func (d *Dir) makeCheckpoint(s *State, about func(*Manifest, *State) error, measure func(FS, string) (int64, uint64, error)) (*Checkpoint, error) {
 	stamp := d.Stamp()
 	c := &Checkpoint{fs: d.fs, Manifest: Manifest{Cluster: stamp.Cluster, History: stamp.History, Node: stamp.Node}}
 	rand.Read(c.Manifest.ID[:])
@@ -58,14 +75,14 @@ func (d *Dir) MakeCheckpoint(s *State, about func(m *Manifest, in *State) error)
 	if _, err := s.Checkpoint(c.path); err != nil {
 		return nil, err
 	}
-	if err := c.describe(s.group, about); err != nil {
+	if err := c.describe(s.group, about, measure); err != nil {
 		return nil, errors.Join(err, c.Remove())
 	}
 	return c, nil
 }
 
 // describe fills the manifest in.
-func (c *Checkpoint) describe(group uint16, about func(m *Manifest, in *State) error) error {
+func (c *Checkpoint) describe(group uint16, about func(*Manifest, *State) error, measure func(FS, string) (int64, uint64, error)) error {
 	names, err := c.fs.List(c.path)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", c.path, err)
@@ -77,7 +94,7 @@ func (c *Checkpoint) describe(group uint16, about func(m *Manifest, in *State) e
 			continue // the lock
 		}
 		f := CheckpointFile{Name: name}
-		if f.Bytes, f.Sum, err = sumFile(c.fs, c.fs.PathJoin(c.path, name)); err != nil {
+		if f.Bytes, f.Sum, err = measure(c.fs, c.fs.PathJoin(c.path, name)); err != nil {
 			return err
 		}
 		m.Files = append(m.Files, f)

@@ -84,6 +84,9 @@ func lockError(path string, err error) error {
 
 // load reads and checks the stamp, or writes the first one into an empty directory.
 func (d *Dir) load(opts Options) error {
+	if err := d.checkRestore(); err != nil {
+		return err
+	}
 	empty, err := Empty(d.fs, d.path)
 	if err != nil {
 		return fmt.Errorf("looking into the data directory %s: %w", d.path, err)

@@ -33,6 +33,12 @@ var (
 	// ErrFull: there is no room on the disk. Nothing has changed, and nothing is lost: the same call can be made again.
 	ErrFull = errors.New("oncemq: the disk is full")
 
+	// ErrNotEmpty: a backup is restored into an empty directory only.
+	ErrNotEmpty = errors.New("oncemq: the data directory isn't empty")
+
+	// ErrUnfinished: a restore into the directory was broken off; no node can begin with what is there.
+	ErrUnfinished = errors.New("oncemq: a backup was being restored into the data directory, and that isn't finished")
+
 	// ErrUnavailable: the entry asked for lies above LastIndex.
 	ErrUnavailable = errors.New("oncemq: the log has no such entry yet")
 )

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -172,36 +171,14 @@ func (f *Fetch) Done() error {
 
 // Finish verifies the whole: every block of every table, the applied index, and what check finds in the state, which is open
 // for reading during the call. Then the next Dir.Install installs it. An ErrFetched means that it is no use: drop it.
-func (f *Fetch) Finish(group uint16, check func(m *Manifest, in *State) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil { // of Pebble, over what should never be in a file
-			err = fmt.Errorf("%w: %v", ErrFetched, p)
-		}
-	}()
+func (f *Fetch) Finish(group uint16, check func(m *Manifest, in *State) error) error {
 	if f.at < len(f.Manifest.Files) {
 		return fmt.Errorf("%w: file %s is missing", ErrFetched, f.Manifest.Files[f.at].Name)
-	}
-	names := make([]string, len(f.Manifest.Files))
-	for i := range names {
-		names[i] = f.Manifest.Files[i].Name
 	}
 	if err := syncDir(f.dir.fs, f.state); err != nil {
 		return err
 	}
-	if err := verifyTables(f.dir.fs, f.state, names); err != nil {
-		return err
-	}
-	view, err := viewState(f.dir.fs, f.state, group)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFetched, err)
-	}
-	if view.AppliedIndex() != f.Manifest.Index {
-		err = fmt.Errorf("%w: its state has entry %d applied, its manifest says %d", ErrFetched, view.AppliedIndex(), f.Manifest.Index)
-	}
-	if err == nil && check != nil {
-		err = check(&f.Manifest, view)
-	}
-	if err = errors.Join(err, view.Close()); err != nil {
+	if err := verifyState(f.dir.fs, f.state, group, &f.Manifest, check); err != nil {
 		return err
 	}
 	if err := f.dir.fs.Rename(f.dir.fs.PathJoin(f.path, manifestName), f.dir.fs.PathJoin(f.path, completeName)); err != nil {

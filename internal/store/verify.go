@@ -27,6 +27,34 @@ func viewState(fs FS, path string, group uint16) (*State, error) {
 	return s, nil
 }
 
+// verifyState verifies the files of a checkpoint as a whole: every block of every table, the applied index, and what check finds in the
+// state, which is open for reading during the call.
+func verifyState(files FS, path string, group uint16, m *Manifest, check func(m *Manifest, in *State) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // of Pebble, over what should never be in a file
+			err = fmt.Errorf("%w: %v", ErrFetched, p)
+		}
+	}()
+	names := make([]string, len(m.Files))
+	for i := range names {
+		names[i] = m.Files[i].Name
+	}
+	if err := verifyTables(files, path, names); err != nil {
+		return err
+	}
+	view, err := viewState(files, path, group)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFetched, err)
+	}
+	if view.AppliedIndex() != m.Index {
+		err = fmt.Errorf("%w: its state has entry %d applied, its manifest says %d", ErrFetched, view.AppliedIndex(), m.Index)
+	}
+	if err == nil && check != nil {
+		err = check(m, view)
+	}
+	return errors.Join(err, view.Close())
+}
+
 // verifyTables reads every block of every table in a state's directory, and so its checksum. Bloom filters and such are blocks
 // as well; what has no checksum of its own is what the manifest's covers.
 func verifyTables(fs FS, path string, names []string) error {
