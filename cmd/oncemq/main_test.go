@@ -33,6 +33,9 @@ func TestWrongUsage(t *testing.T) {
 		{"bench all --rounds 0", `--rounds "0"`},
 		{"bench everything", `"everything"`},
 		{"version please", `"please"`},
+		{"fsck", "one DIR"},
+		{"fsck /nowhere/at/all", "/nowhere/at/all"},
+		{"fsck /tmp -o xml", `"xml"`},
 		{"destroy", `"destroy"`},
 	} {
 		var out, errs bytes.Buffer

@@ -43,3 +43,6 @@ func loadRanges(s State, ranges ...[2][]byte) (*state.Machine, error) {
 	}
 	return m, loadErr
 }
+
+// LoadMachine rebuilds the machine of a state on disk, as a start does: for tools.
+func LoadMachine(s State) (*state.Machine, error) { return loadMachine(s) }

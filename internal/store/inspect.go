@@ -173,6 +173,7 @@ func plain(err error) string {
 	for _, known := range []error{ErrCorrupt, ErrVersion, ErrForeign, ErrFetched} {
 		text = strings.TrimPrefix(text, known.Error()+": ")
 	}
+	text, _, _ = strings.Cut(text, "\n") // Pebble's details
 	text, _, _ = strings.Cut(text, "; ")
 	return text
 }
