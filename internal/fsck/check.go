@@ -16,9 +16,8 @@ const group = 0
 
 // Options says which directory is looked into.
 type Options struct {
-	// Dir is the data directory, in FS (nil: the operating system's).
+	// Dir is the data directory.
 	Dir string
-	FS  store.FS
 }
 
 // checker is a check under way.
@@ -32,7 +31,7 @@ type checker struct {
 // the report. Errors: store.ErrNothing, store.ErrLocked.
 func Check(opts Options) (*Report, error) {
 	c := &checker{out: &Report{Directory: opts.Dir}}
-	in, err := store.Inspect(store.InspectOptions{Dir: opts.Dir, FS: opts.FS, Group: group, State: c.load})
+	in, err := store.Inspect(store.InspectOptions{Dir: opts.Dir, Group: group, State: c.load})
 	if errors.Is(err, store.ErrLocked) {
 		return nil, fmt.Errorf("stop the node that works on it first: %w", err)
 	}

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/replica"
@@ -24,11 +25,11 @@ func (nobody) EpochBegun(command.Epoch)         {}
 func (nobody) EpochEnded(string)                {}
 
 // directory makes the directory of a lone node that was stopped in order, with some queues and a log of several segments.
-func directory(t *testing.T) *vfs.MemFS {
+func directory(t *testing.T) string {
 	t.Helper()
-	fs := vfs.NewCrashableMem()
+	dir := t.TempDir()
 	r, err := replica.Open(replica.Options{
-		Node: 1, Peers: map[command.NodeID]string{1: "alone"}, Dir: "/data", FS: fs, Mailbox: nobody{},
+		Node: 1, Peers: map[command.NodeID]string{1: "alone"}, Dir: dir, Mailbox: nobody{}, Logger: slog.New(slog.DiscardHandler),
 		Limits: replica.Limits{SegmentBytes: 64 << 10, LogFlushBytes: 1 << 30},
 	})
 	if err != nil {
@@ -51,14 +52,17 @@ func directory(t *testing.T) *vfs.MemFS {
 	if err := errors.Join(r.Stop(t.Context()), <-ended); err != nil {
 		t.Fatal(err)
 	}
-	return fs
+	return dir
 }
 
-// spoil changes one byte of a copy of the directory.
-func spoil(t *testing.T, fs store.FS, path string, offset int64) store.FS {
+// spoil changes one byte of a file in a copy of the directory.
+func spoil(t *testing.T, dir, file string, offset int64) string {
 	t.Helper()
-	copied := store.CrashFS(fs, 1, 100)
-	f, err := copied.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(copied, file), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +78,9 @@ func spoil(t *testing.T, fs store.FS, path string, offset int64) store.FS {
 	return copied
 }
 
-func check(t *testing.T, fs store.FS) *Report {
+func check(t *testing.T, dir string) *Report {
 	t.Helper()
-	r, err := Check(Options{Dir: "/data", FS: fs})
+	r, err := Check(Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,16 +112,10 @@ func TestSound(t *testing.T) {
 
 // TestDamaged: each kind of damage is found, named with its place, and comes with what is lost and what is safe to do.
 func TestDamaged(t *testing.T) {
-	fs := directory(t)
-	table := ""
-	names, err := fs.List("/data/state")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, ".sst") {
-			table = "/data/state/" + name
-		}
+	dir := directory(t)
+	tables, err := filepath.Glob(filepath.Join(dir, "state", "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatal(tables, err)
 	}
 	for _, tc := range []struct {
 		path         string
@@ -125,14 +123,15 @@ func TestDamaged(t *testing.T) {
 		part         string
 		lost, advice string
 	}{
-		{"/data/STAMP", 20, "stamp", "whose directory", "Put STAMP back"},
-		{"/data/VOTERS", 0, "voters", "", "Copy VOTERS"},
-		{"/data/log/0000000000000001.seg", 3*4096 + 20, "log", "entries 4 to 4 of the log", "lone node"},
-		{"/data/log/0000000000000002.seg", 20, "log", "", "lone node"},
-		{table, 30, "state", "the state", "whole from its first entry on"},
+		{"STAMP", 20, "stamp", "whose directory", "Put STAMP back"},
+		{"VOTERS", 0, "voters", "", "Copy VOTERS"},
+		{"log/0000000000000001.seg", 3*4096 + 20, "log", "entries 4 to 4 of the log", "lone node"},
+		{"log/0000000000000002.seg", 20, "log", "", "lone node"},
+		{"state/" + filepath.Base(tables[0]), 30, "state", "the state", "whole from its first entry on"},
 	} {
-		r := check(t, spoil(t, fs, tc.path, tc.offset))
-		if r.Sound || len(r.Damage) == 0 || r.Damage[0].Part != tc.part || !slices.ContainsFunc(r.Damage, func(d Damage) bool { return d.Path == tc.path }) {
+		copied := spoil(t, dir, tc.path, tc.offset)
+		r := check(t, copied)
+		if r.Sound || len(r.Damage) == 0 || r.Damage[0].Part != tc.part || !slices.ContainsFunc(r.Damage, func(d Damage) bool { return d.Path == filepath.Join(copied, tc.path) }) {
 			t.Errorf("%s: %+v", tc.path, r.Damage)
 		}
 		if lost := strings.Join(r.Lost, "\n"); !strings.Contains(lost, tc.lost) || (lost == "") != (tc.lost == "") {
