@@ -47,7 +47,7 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.Node, "node", config.DefaultNode, "this node's `ID`, 1 and up, never used again by another node")
+	flags.StringVar(&f.Node, "node", "", "this node's `ID`, 1 and up, never used again by another node (default: the data directory's, else 1)")
 	flags.StringVar(&f.Data, "data", config.DefaultData, "data `DIR` of this node alone")
 	flags.StringVar(&f.Listen, "listen", config.DefaultListen, "loopback `ADDR` for AMQP clients without TLS, or off")
 	flags.StringVar(&f.ListenTLS, "listen-tls", "", "`ADDR` for AMQP clients with TLS (default: none)")
@@ -57,7 +57,11 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 	flags.BoolVar(&f.Insecure, config.InsecureFlag, false, "let --listen be an address that others can reach, although it has no TLS")
 	flags.BoolVar(&f.Plain, "sasl-plain", false, "allow SASL PLAIN, over TLS and from this machine, for clients that can't SCRAM")
 	flags.StringVar(&f.PeerListen, "peer-listen", "", "`ADDR` for the other nodes (default: this node's in --peers, or "+config.DefaultPeerListen+")")
-	flags.StringVar(&f.Peers, "peers", "", "peer addresses of all nodes, this one included, `1=ADDR,2=ADDR,3=ADDR` (default: a lone node)")
+	flags.StringVar(&f.Peers, "peers", "", "peer addresses of all nodes, this one included, `1=ADDR,2=ADDR,3=ADDR` (default: the members that the data directory knows, else a lone node)")
+	flags.StringVar(&f.Name, "name", "", "`NAME` that people call this node by (default: the one it has)")
+	flags.StringVar(&f.Advertise, "advertise", "", "`ADDR` at which clients reach --listen from elsewhere; the host may be a name (default: --listen)")
+	flags.StringVar(&f.AdvertiseTLS, "advertise-tls", "", "`ADDR` at which clients reach --listen-tls (default: --listen-tls)")
+	flags.StringVar(&f.AdvertisePeer, "advertise-peer", "", "`ADDR` at which other nodes reach --peer-listen (default: --peer-listen)")
 	flags.StringVar(&f.Admin, "admin", config.DefaultAdmin, "`ADDR` of the HTTP admin API")
 	sizeFlags(c, &f.SizeFlags)
 	flags.BoolVar(&f.Dev, "dev", false, "allow anonymous clients and profiling, on loopback only")

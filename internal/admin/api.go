@@ -19,7 +19,11 @@ import (
 type api struct {
 	node    Node
 	users   Users
-	timeout time.Duration
+	members Members
+
+	leadership Leadership
+	service    Service
+	timeout    time.Duration
 }
 
 type methods map[string]http.HandlerFunc

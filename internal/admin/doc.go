@@ -14,6 +14,17 @@
 //	PUT    /api/v1/users/NAME/password
 //	GET    /api/v1/backup             a backup, as a stream (docs/format/backup.md); ?rate=BYTES a second, ?stale=true: without a majority
 //
+//	GET    /api/v1/cluster            the members and the tokens that are open
+//	POST   /api/v1/cluster/tokens     make a token, with which a node joins: {"lifetime": "24h", "replace": NODE}
+//	POST   /api/v1/cluster/remove     {"nodes": [NODE, ...]} are to leave
+//	POST   /api/v1/cluster/transfer   leadership to {"to": NODE}
+//	POST   /api/v1/cluster/step-down  leadership to another node
+//	GET    /api/v1/node               this node's service to clients
+//	GET    /api/v1/node/quorum        may this node stop?
+//	POST   /api/v1/node/drain         move clients and leadership away: {"over": "10s"}
+//	POST   /api/v1/node/revive        the end of a drain
+//	POST   /api/v1/node/rebalance     close what is above the average: {"over": "10s"}
+//
 // The two PUTs of users take {"password": "..."}, or null for a user that comes with a
 // certificate only. Every answer but a backup is a JSON object; every error is {"error": "..."} with a 4xx or 5xx
 // status. With Config.Dev there is also /debug/pprof, and what Config.Routes adds.

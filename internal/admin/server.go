@@ -21,6 +21,10 @@ type Config struct {
 	Users Users
 	// Backups are of the node's state; nil leaves their path out.
 	Backups Backups
+	// Members is the cluster's membership, Leadership who leads it, Service the node's service to clients; nil leaves their paths out.
+	Members    Members
+	Leadership Leadership
+	Service    Service
 	// Dev adds /debug/pprof and Routes.
 	Dev bool
 	// Routes are further handlers by net/http pattern, mounted only with Dev. They
@@ -102,7 +106,7 @@ func Handler(cfg Config) http.Handler {
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = 10 * time.Second
 	}
-	a := &api{node: cfg.Node, users: cfg.Users, timeout: cfg.RequestTimeout}
+	a := &api{node: cfg.Node, users: cfg.Users, members: cfg.Members, leadership: cfg.Leadership, service: cfg.Service, timeout: cfg.RequestTimeout}
 	mux := http.NewServeMux()
 	a.route(mux, "/api/v1/status", methods{http.MethodGet: a.status})
 	a.route(mux, "/livez", methods{http.MethodGet: a.live})
@@ -119,6 +123,7 @@ func Handler(cfg Config) http.Handler {
 	if cfg.Backups != nil {
 		mux.Handle("GET /api/v1/backup", unlimited(http.HandlerFunc((&backups{source: cfg.Backups}).get)))
 	}
+	a.mountCluster(mux, cfg.Members, cfg.Leadership, cfg.Service)
 	if cfg.Dev {
 		mountProfiles(mux)
 		for pattern, h := range cfg.Routes {
@@ -126,7 +131,7 @@ func Handler(cfg Config) http.Handler {
 		}
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, fmt.Errorf("no such path: %s; see /api/v1/status, /api/v1/queues/NAME, /api/v1/users, /livez, /readyz", r.URL.Path))
+		writeError(w, http.StatusNotFound, fmt.Errorf("no such path: %s; see /api/v1/status, /api/v1/cluster, /api/v1/node, /api/v1/queues/NAME, /api/v1/users, /livez, /readyz", r.URL.Path))
 	})
 	return guard(mux)
 }

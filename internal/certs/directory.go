@@ -128,6 +128,35 @@ func (d Directory) Install(ca, caKey, cert []byte) error {
 	return d.write(caCertName, certType, ca)
 }
 
+// Fits checks what Install is to write: the certificate is signed by the authority, for id and the key that is here, and key is the
+// authority's (nil: others sign). Errors wrap ErrFiles.
+func (d Directory) Fits(ca, caKey, cert []byte, id Identity) error {
+	own, err := d.Key()
+	if err != nil {
+		return err
+	}
+	if caKey != nil {
+		if _, err := ParseAuthority(ca, caKey); err != nil {
+			return err
+		}
+	}
+	authority, err := x509.ParseCertificate(ca)
+	leaf, err2 := x509.ParseCertificate(cert)
+	if err = errors.Join(err, err2); err != nil {
+		return fmt.Errorf("%w: %w", ErrFiles, err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(authority)
+	got, _, err := verify([]*x509.Certificate{leaf}, roots, x509.ExtKeyUsageServerAuth)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrFiles, err)
+	case got != id || !own.PublicKey.Equal(leaf.PublicKey):
+		return fmt.Errorf("%w: a certificate of %s instead of %s, or of another key", ErrFiles, got, id)
+	}
+	return nil
+}
+
 // Renew makes a new certificate for this node where half of the present one's time is over and this node can sign. It says when
 // the present one ends.
 func (d Directory) Renew(id Identity, now time.Time) (renewed bool, expires time.Time, err error) {

@@ -19,8 +19,8 @@ const (
 	tokenMark = "oncemq-join-"
 	// tokenVersion is the first byte behind it.
 	tokenVersion = 1
-	// The bounds of what a token names.
-	maxTokenAddresses = 16
+	// MaxTokenAddresses is how many addresses a token names at most.
+	MaxTokenAddresses = 16
 	maxTokenAddress   = 255
 	maxTokenText      = 8 << 10
 )
@@ -98,7 +98,7 @@ func ParseToken(text string) (t Token, err error) {
 	b = b[copy(t.Secret[:], b):]
 	b = b[copy(t.Authority[:], b):]
 	n, k := binary.Uvarint(b)
-	if k <= 0 || n == 0 || n > maxTokenAddresses {
+	if k <= 0 || n == 0 || n > MaxTokenAddresses {
 		return Token{}, fmt.Errorf("%w: %d addresses", ErrToken, n)
 	}
 	b = b[k:]

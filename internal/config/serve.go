@@ -16,15 +16,16 @@ var ErrUsage = errors.New("oncemq: wrong usage")
 
 // ServeFlags is what `oncemq serve` was given, as text.
 type ServeFlags struct {
-	Node       string
+	Node       string // empty: the data directory's, or 1
 	Data       string
 	Listen     string
 	PeerListen string // empty: this node's address in Peers, or DefaultPeerListen
-	Peers      string // empty: a lone node
+	Peers      string // empty: the members that the data directory knows, or a lone node
 	Admin      string
 	Safety     string
 	Dev        bool
 	SizeFlags
+	AdvertiseFlags
 
 	ListenTLS   string // empty: no listener with TLS
 	TLSCert     string
@@ -36,7 +37,7 @@ type ServeFlags struct {
 
 // The defaults of `oncemq serve`.
 const (
-	DefaultNode       = "1"
+	DefaultNode       = "1" // where the data directory says nothing else
 	DefaultData       = "oncemq-data"
 	DefaultListen     = "127.0.0.1:5672"
 	DefaultPeerListen = "127.0.0.1:5673"
@@ -52,12 +53,14 @@ const Off = "off"
 
 // Serve is the validated configuration of a node.
 type Serve struct {
-	// Node is this node's raft id, 1 and up, a key of Peers.
+	// Node is this node's raft id, 1 and up, a key of Peers; 0: the data directory's, or 1.
 	Node uint64
+	Advertised
 	// Data is the data directory.
 	Data string
 	// Listen, PeerListen and Admin are loopback host:port addresses; port 0 means any. Listen is empty where there is no plaintext
-	// listener for clients.
+	// listener for clients. PeerListen may be elsewhere where Peers is empty: whether there are certificates for it, only the data directory
+	// knows.
 	Listen, PeerListen, Admin string
 	// ListenTLS is the host:port for clients with TLS, empty for none; with it go TLSCert and TLSKey, and perhaps TLSClientCA: PEM files.
 	ListenTLS, TLSCert, TLSKey, TLSClientCA string
@@ -65,7 +68,8 @@ type Serve struct {
 	Plain bool
 	// Insecure allows a Listen that others can reach, in plaintext. Never with Dev.
 	Insecure bool
-	// Peers are the peer addresses of all nodes, this one included; one or three.
+	// Peers are the peer addresses of all nodes, this one included, one or three; empty: the members that the data directory knows, or a
+	// lone node.
 	Peers map[uint64]string
 	// Dev allows what is fit for a developer's machine only: anonymous clients and
 	// profiling. All addresses are loopback ones then.
@@ -88,11 +92,13 @@ func (f ServeFlags) Parse() (Serve, error) {
 	fault := func(flag, value, why, allowed string) {
 		faults = append(faults, Fault(flag, value, why, allowed))
 	}
-	node, err := strconv.ParseUint(f.Node, 10, 64)
-	if err != nil || node == 0 || node > maxNode {
-		fault("node", f.Node, "not a node id", "a whole number from 1 to 65535")
+	if f.Node != "" {
+		node, err := strconv.ParseUint(f.Node, 10, 64)
+		if err != nil || node == 0 || node > maxNode {
+			fault("node", f.Node, "not a node id", "a whole number from 1 to 65535")
+		}
+		s.Node = node
 	}
-	s.Node = node
 	if f.Data == "" {
 		fault("data", f.Data, "no directory", "the path of a directory that belongs to this node alone")
 	}
@@ -108,6 +114,7 @@ func (f ServeFlags) Parse() (Serve, error) {
 	}
 	faults = append(faults, s.Sizes.parse(f.SizeFlags)...)
 	faults = append(faults, s.parsePeers(f.Peers)...)
+	faults = append(faults, s.Advertised.parse(f.AdvertiseFlags)...)
 	faults = append(faults, s.checkTLS()...)
 	for _, a := range []struct{ flag, value string }{
 		{"listen", s.Listen}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
@@ -116,7 +123,7 @@ func (f ServeFlags) Parse() (Serve, error) {
 			continue
 		}
 		check := Loopback
-		if a.flag == "listen" && s.Insecure {
+		if a.flag == "listen" && s.Insecure || a.flag == "peer-listen" && len(s.Peers) == 0 && !s.Dev {
 			check = address
 		}
 		if err := check(a.flag, a.value); err != nil {
@@ -193,8 +200,10 @@ func (s *Serve) parsePeers(list string) (faults []error) {
 		if s.PeerListen == "" {
 			s.PeerListen = DefaultPeerListen
 		}
-		s.Peers[s.Node] = s.PeerListen
 		return nil
+	}
+	if s.Node == 0 {
+		s.Node = 1
 	}
 	if n := len(s.Peers); n != 1 && n != 3 {
 		return []error{Fault("peers", list, fmt.Sprintf("%d nodes", n), allowed)}

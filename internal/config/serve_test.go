@@ -2,13 +2,12 @@ package config
 
 import (
 	"errors"
-	"maps"
 	"strings"
 	"testing"
 )
 
 func defaults() ServeFlags {
-	return ServeFlags{Node: DefaultNode, Data: DefaultData, Listen: DefaultListen, Admin: DefaultAdmin, Safety: DefaultSafety, Dev: true}
+	return ServeFlags{Node: "1", Data: DefaultData, Listen: DefaultListen, Admin: DefaultAdmin, Safety: DefaultSafety, Dev: true}
 }
 
 func TestServeDefaultsAreALoneNode(t *testing.T) {
@@ -16,8 +15,8 @@ func TestServeDefaultsAreALoneNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[uint64]string{1: DefaultPeerListen}; !maps.Equal(s.Peers, want) || s.PeerListen != DefaultPeerListen || s.SafetyOff {
-		t.Fatalf("got %+v, want a lone node with peers %v", s, want)
+	if len(s.Peers) > 0 || s.PeerListen != DefaultPeerListen || s.SafetyOff {
+		t.Fatalf("got %+v, want a node without a list of peers", s)
 	}
 }
 
@@ -118,5 +117,35 @@ func TestServeReportsAllFaultsAtOnce(t *testing.T) {
 	_, err := f.Parse()
 	if n := strings.Count(err.Error(), "allowed:"); n != 3 {
 		t.Fatalf("%d faults in %v, want 3", n, err)
+	}
+}
+
+// TestServeWithMembers: where the members stand in the directory, nodes may listen elsewhere than on loopback, and say where they are reached.
+func TestServeWithMembers(t *testing.T) {
+	f := defaults()
+	f.Node, f.Dev, f.PeerListen = "", false, "0.0.0.0:7000"
+	f.AdvertiseFlags = AdvertiseFlags{Name: "mq-1", Advertise: "mq1.example.org:5672", AdvertiseTLS: "[::1]:5671", AdvertisePeer: "10.0.0.1:7000"}
+	s, err := f.Parse()
+	if want := (Advertised{"mq-1", "mq1.example.org:5672", "[::1]:5671", "10.0.0.1:7000"}); err != nil || s.Node != 0 || s.PeerListen != "0.0.0.0:7000" || s.Advertised != want {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for flag, set := range map[string]func(*ServeFlags){
+		"name":           func(f *ServeFlags) { f.Name = "a b" },
+		"advertise":      func(f *ServeFlags) { f.Advertise = "0.0.0.0:5672" },
+		"advertise-tls":  func(f *ServeFlags) { f.AdvertiseTLS = "mq1:0" },
+		"advertise-peer": func(f *ServeFlags) { f.AdvertisePeer = "user@mq1:7000" },
+		"peer-listen":    func(f *ServeFlags) { f.Peers = "1=127.0.0.1:7000" },
+	} {
+		f := f
+		set(&f)
+		if _, err := f.Parse(); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "--"+flag+" ") {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+	if addr, err := ReachableAt("peer-listen", "0.0.0.0:7000", "advertise-peer", ""); err == nil || !strings.Contains(err.Error(), "--advertise-peer") {
+		t.Errorf("%s, %v", addr, err)
+	}
+	if addr, err := ReachableAt("peer-listen", "10.0.0.1:7000", "advertise-peer", ""); err != nil || addr != "10.0.0.1:7000" {
+		t.Errorf("%s, %v", addr, err)
 	}
 }

@@ -19,10 +19,14 @@ func (d *draining) set() { d.on.Store(true) }
 // errStopping is /readyz's answer of a node that stops.
 var errStopping = errors.New("oncemq: the node is stopping")
 
+// errDrained is /readyz's answer of a node that was drained.
+var errDrained = errors.New(`oncemq: the node is drained; "oncemq cluster revive" opens it again`)
+
 // adminNode is the replica as package admin wants it.
 type adminNode struct {
 	replica *replica.Replica
 	stop    *draining
+	service *service
 	version string
 	pid     int
 }
@@ -47,6 +51,9 @@ func (a *adminNode) Live() error { return a.replica.Live() }
 func (a *adminNode) Ready() error {
 	if a.stop.on.Load() {
 		return errStopping
+	}
+	if a.service.drained() {
+		return errDrained
 	}
 	return a.replica.Ready()
 }

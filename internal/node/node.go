@@ -49,6 +49,8 @@ type Node struct {
 	replica *replica.Replica
 	users   *users
 	admin   *admin.Server
+	links   *links
+	service *service
 	stop    draining
 
 	announced atomic.Bool // Ready was written to
@@ -56,35 +58,31 @@ type Node struct {
 
 // Open binds the listeners and opens the data directory. It starts nothing.
 func Open(opts Options) (*Node, error) {
-	cfg := opts.Config
-	n := &Node{opts: opts, users: &users{logger: opts.Logger, making: make(chan struct{}, 1)}}
-	clients, admins := connections(descriptors())
-	err := n.listen(clients)
+	pki, secure, err := resolve(&opts.Config)
 	if err != nil {
 		return nil, err
 	}
-	peers := map[command.NodeID]string{}
-	for id, addr := range cfg.Peers {
-		peers[command.NodeID(id)] = addr
+	n := &Node{opts: opts, users: &users{logger: opts.Logger, making: make(chan struct{}, 1)}, links: &links{logger: opts.Logger}}
+	n.service = &service{node: n}
+	clients, admins := connections(descriptors())
+	if err := n.listen(clients); err != nil {
+		return nil, err
 	}
-	n.replica, err = replica.Open(replica.Options{
-		Node:      command.NodeID(cfg.Node),
-		Peers:     peers,
-		Dir:       cfg.Data,
-		SafetyOff: cfg.SafetyOff,
-		Limits:    limits(cfg.Sizes),
-		Mailbox:   n.server,
-		Fatal:     opts.Fatal,
-		Logger:    opts.Logger,
-	})
-	if err != nil {
-		return nil, errors.Join(err, n.server.Close())
+	if secure {
+		if n.links, err = openLinks(&opts.Config, pki, opts.Logger); err != nil {
+			return nil, errors.Join(err, n.server.Close())
+		}
 	}
-	n.users.replica = n.replica
+	if err := n.openReplica(); err != nil {
+		return nil, errors.Join(err, n.server.Close(), n.links.close())
+	}
+	cfg := &n.opts.Config
 	n.admin, err = admin.Listen(admin.Config{
-		Addr: cfg.Admin, MaxConnections: admins, Users: n.users, Backups: backups{n.replica},
-		Node: &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid()},
-		Dev:  cfg.Dev,
+		Addr: cfg.Admin, MaxConnections: admins, Users: n.users,
+		Node:    &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid(), service: n.service},
+		Members: &members{node: n}, Service: n.service,
+		Backups: backups{n.replica},
+		Dev:     cfg.Dev,
 		Routes: map[string]http.Handler{
 			bench.RawPattern:   bench.RawHandler(n.rawWriter),
 			bench.UsagePattern: bench.UsageHandler(n.jobs, n.replica.StateReport),
@@ -95,6 +93,32 @@ func Open(opts Options) (*Node, error) {
 		return nil, errors.Join(err, n.server.Close(), n.replica.Close())
 	}
 	return n, nil
+}
+
+// openReplica opens the data directory.
+func (n *Node) openReplica() (err error) {
+	cfg := &n.opts.Config
+	peers := map[command.NodeID]string{}
+	for id, addr := range cfg.Peers {
+		peers[command.NodeID(id)] = addr
+	}
+	if n.links.peers != nil && len(peers) == 0 {
+		peers[command.NodeID(cfg.Node)] = n.links.address
+	}
+	door := &doorman{links: n.links, logger: n.opts.Logger}
+	n.replica, err = replica.Open(replica.Options{
+		Node:      command.NodeID(cfg.Node),
+		Peers:     peers,
+		Dir:       cfg.Data,
+		SafetyOff: cfg.SafetyOff,
+		Limits:    limits(cfg.Sizes),
+		Mailbox:   n.server,
+		Fatal:     n.opts.Fatal,
+		Logger:    n.opts.Logger,
+		Listener:  n.links.listener, Security: n.links.security(), Joiner: door,
+	})
+	door.replica, n.users.replica = n.replica, n.replica
+	return err
 }
 
 // listen binds the clients' listeners.
@@ -169,6 +193,11 @@ func (n *Node) Run(ctx context.Context) error {
 	start(theReplica, "replica", func() error { return n.replica.Run(base) })
 	start(theAdmin, "admin listener", func() error { return n.admin.Run(adminCtx) })
 
+	tended := make(chan struct{})
+	tendCtx, stopTending := context.WithCancel(base)
+	defer stopTending()
+	go func() { defer close(tended); n.links.tend(tendCtx) }()
+
 	err := n.announce(ctx, failed)
 	if err == nil {
 		select {
@@ -179,6 +208,9 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 
 	n.stop.set()
+	stopTending()
+	<-tended
+	n.service.end()
 	stopServer()
 	<-parts[theServer]
 	stopCtx, cancel := context.WithTimeout(base, stopTimeout)

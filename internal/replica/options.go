@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/peer"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
@@ -53,6 +54,10 @@ type Options struct {
 	// Listener takes the peers' connections; nil: Open listens at this node's address in
 	// Peers, unless it is alone. The Replica closes it.
 	Listener net.Listener
+	// Security protects the connections between nodes; nil: plaintext, for loopback.
+	Security peer.Security
+	// Joiner lets new nodes in, where there is Security; nil: nobody.
+	Joiner peer.Joiner
 	// Dial reaches a peer; nil: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Civil is the wall clock in ms since 1970; nil: time.Now.

@@ -63,7 +63,7 @@ func Open(opts Options) (*Replica, error) {
 	r.peers = peer.New(peer.Config{
 		Stamp: r.stamp(), Addresses: addresses, Listener: r.opts.Listener, Dial: opts.Dial,
 		Handler: peerHandler{r.events, r.events.putBounded}, Logger: r.logger, QueueBytes: opts.Limits.PeerQueueBytes,
-		Source: r, FetchBytes: r.opts.Limits.FetchBytes,
+		Source: r, FetchBytes: r.opts.Limits.FetchBytes, Security: opts.Security, Joiner: opts.Joiner,
 	})
 	r.network = r.peers
 	r.starting()

@@ -26,6 +26,13 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	return s.gone(ctx, func() bool { return s.sockets == 0 })
 }
 
+// Bar lets no connection in from now on, as Drain does, and ends none yet.
+func (s *Server) Bar() {
+	s.mu.Lock()
+	s.drained = true
+	s.mu.Unlock()
+}
+
 // Revive lets connections in again.
 func (s *Server) Revive() {
 	s.mu.Lock()
