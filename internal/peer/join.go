@@ -63,7 +63,7 @@ var ErrLater = errors.New("oncemq: not now")
 // Joiner lets nodes in.
 type Joiner interface {
 	// Join answers a request; state is the connection's, with the certificate that proves which key the other side has. An error that wraps
-	// ErrLater is no refusal. The text of an error is told to the other side.
+	// ErrLater is no refusal. The text of an error is told to the other side; logging it is the Joiner's.
 	Join(ctx context.Context, state tls.ConnectionState, request JoinRequest) (JoinAnswer, error)
 }
 
@@ -92,9 +92,9 @@ func (n *Network) serveJoin(ctx context.Context, v visitor) error {
 	answer, err := n.config.Joiner.Join(ctx, v.state, request)
 	switch {
 	case errors.Is(err, ErrLater):
-		return errors.Join(err, writeFrame(v.conn, frameLater, fmt.Appendf(nil, "%.500s", err)))
+		return writeFrame(v.conn, frameLater, fmt.Appendf(nil, "%.500s", err))
 	case err != nil:
-		return errors.Join(err, writeFrame(v.conn, frameRefusal, fmt.Appendf(nil, "%.500s", err)))
+		return writeFrame(v.conn, frameRefusal, fmt.Appendf(nil, "%.500s", err))
 	}
 	body, err = json.Marshal(answer)
 	if err != nil {
