@@ -52,25 +52,7 @@ All but init and join speak to the admin API of a running node.`,
 			RunE: func(c *cobra.Command, _ []string) error { return f.status(c) },
 		},
 		f.tokenCommand(),
-		{
-			Use: "remove NODE...", Short: "Let members leave, in one step", Args: someNodes,
-			Long: `Let members leave. What would leave a cluster of two voters is refused: let another
-node join first (cluster token --replace), or name two of three.
-
-A member that is gone never comes back: its directory is worth nothing any more, and
-its machine can join again with an empty one.`,
-			RunE: func(c *cobra.Command, args []string) error { return f.remove(c, args) },
-		},
-		{
-			Use: "transfer NODE", Short: "Move leadership to a node", Args: oneNode,
-			RunE: func(c *cobra.Command, args []string) error {
-				id, err := f.nodeID(c, args[0])
-				if err != nil {
-					return err
-				}
-				return f.move(c, "/api/v1/cluster/transfer", map[string]uint64{"to": id})
-			},
-		},
+		f.removeCommand(), f.transferCommand(),
 		{
 			Use: "step-down", Short: "Move leadership to another node", Args: noArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return f.move(c, "/api/v1/cluster/step-down", nil) },
@@ -194,6 +176,31 @@ func (f *clusterFlags) nodeID(c *cobra.Command, text string) (uint64, error) {
 		return 0, fmt.Errorf(`%d members have the name %q; "oncemq cluster status" lists their ids`, len(ids), text)
 	}
 	return ids[0], nil
+}
+
+func (f *clusterFlags) transferCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "transfer NODE", Short: "Move leadership to a node", Args: oneNode,
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := f.nodeID(c, args[0])
+			if err != nil {
+				return err
+			}
+			return f.move(c, "/api/v1/cluster/transfer", map[string]uint64{"to": id})
+		},
+	}
+}
+
+func (f *clusterFlags) removeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NODE...", Short: "Let members leave, in one step", Args: someNodes,
+		Long: `Let members leave. What would leave a cluster of two voters is refused: let another
+node join first (cluster token --replace), or name two of three.
+
+A member that is gone never comes back: its directory is worth nothing any more, and
+its machine can join again with an empty one.`,
+		RunE: func(c *cobra.Command, args []string) error { return f.remove(c, args) },
+	}
 }
 
 func (f *clusterFlags) remove(c *cobra.Command, args []string) error {
