@@ -1,7 +1,9 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -21,28 +23,40 @@ type appender struct {
 	log     Log
 	entries []store.Entry // reused
 	fault   func() error  // for tests: what a write fails with
+	// rest are the jobs that wait for room on the disk; the first unit of them were one append, which has to be made again as it
+	// was: what the disk may have of it lies where it goes.
+	rest []appendJob
+	unit int
 }
 
 // step writes the jobs, in order, and returns the messages to be delivered now that they
-// are on disk.
+// are on disk. ErrFull: the rest is kept, and the next step goes on with it.
 func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
+	unit := 0
+	if len(a.rest) > 0 {
+		if jobs, err = a.behindRest(jobs); err != nil {
+			return nil, err
+		}
+		unit, a.rest = a.unit, nil
+	}
 	var batch store.Append
 	batch.Entries = a.entries[:0]
-	flush := func() error {
-		if len(batch.Entries) == 0 && batch.State == (store.HardState{}) {
-			return nil
-		}
-		if a.fault != nil {
-			if err := a.fault(); err != nil {
+	from, done := 0, 0 // the first job of the batch; the responses that may go
+	flush := func(to int) error {
+		if len(batch.Entries) > 0 || batch.State != (store.HardState{}) {
+			if err := a.write(batch); err != nil {
+				if errors.Is(err, store.ErrFull) {
+					a.rest, a.unit = slices.Clone(jobs[from:]), to-from
+				}
 				return err
 			}
+			clear(batch.Entries)
+			batch = store.Append{Entries: batch.Entries[:0]}
 		}
-		err := a.log.Append(batch)
-		clear(batch.Entries)
-		batch = store.Append{Entries: batch.Entries[:0]}
-		return err
+		from, done = to, len(responses)
+		return nil
 	}
-	for _, job := range jobs {
+	for i, job := range jobs {
 		m := job.message
 		if m == nil {
 			if err := a.log.Cut(job.cut); err != nil {
@@ -50,10 +64,10 @@ func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
 			}
 			continue
 		}
-		if n := len(batch.Entries); n > 0 && len(m.GetEntries()) > 0 && m.GetEntries()[0].GetIndex() != batch.Entries[n-1].Index+1 {
-			// A new leader replaces what is not even written yet.
-			if err := flush(); err != nil {
-				return nil, err
+		// A new leader replaces what is not even written yet; and what found no room is written as it was.
+		if n := len(batch.Entries); i == unit && i > 0 || n > 0 && len(m.GetEntries()) > 0 && m.GetEntries()[0].GetIndex() != batch.Entries[n-1].Index+1 {
+			if err := flush(i); err != nil {
+				return responses[:done], err
 			}
 		}
 		if m.GetSnapshot() != nil {
@@ -70,7 +84,31 @@ func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
 		}
 		responses = append(responses, m.GetResponses()...)
 	}
-	err = flush()
+	err = flush(len(jobs))
 	a.entries = batch.Entries
-	return responses, err
+	return responses[:done], err
+}
+
+// write makes one append.
+func (a *appender) write(batch store.Append) error {
+	if a.fault != nil {
+		if err := a.fault(); err != nil {
+			return err
+		}
+	}
+	return a.log.Append(batch)
+}
+
+// behindRest puts new jobs behind those that wait for room, but for cuts, which are done now: they may make some.
+func (a *appender) behindRest(jobs []appendJob) ([]appendJob, error) {
+	for _, job := range jobs {
+		if job.message != nil {
+			a.rest = append(a.rest, job)
+			continue
+		}
+		if err := a.log.Cut(job.cut); err != nil {
+			return nil, err
+		}
+	}
+	return a.rest, nil
 }

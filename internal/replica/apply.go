@@ -30,6 +30,7 @@ type machine interface {
 	Level() (level uint32, version string)
 	Skip(index uint64, entry []byte, out state.Changes) error
 	Epoch(node command.NodeID) (epoch command.Epoch, next uint64)
+	NodeRoom(node command.NodeID) (r command.NodeRoom, ok bool)
 }
 
 // applyJob is one thing for the apply goroutine; jobs are done in order.
@@ -194,6 +195,9 @@ func (a *applier) report() {
 	for _, node := range a.nodes {
 		if epoch, _ := a.machine.Epoch(node); epoch != 0 {
 			p.epochs = append(p.epochs, nodeEpoch{node, epoch})
+		}
+		if r, ok := a.machine.NodeRoom(node); ok {
+			p.rooms = append(p.rooms, r)
 		}
 	}
 	a.out.moved = true

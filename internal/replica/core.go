@@ -61,6 +61,7 @@ type core struct {
 	failover   failover
 	lag        lagMeter
 	disk       stalled
+	rooms      rooms
 	cutIndex   uint64 // told or known to be on every node's disk
 	cutTick    time.Duration
 	tickIndex  uint64 // applied index at which a Tick was last proposed
@@ -84,7 +85,8 @@ type event struct {
 	messages []*pb.Message // evStored
 	note     peer.Note
 	progress progress
-	done     func(bool) // evBarrier
+	done     func(bool)   // evBarrier
+	room     command.Room // evRoom
 }
 
 type eventKind uint8
@@ -105,6 +107,7 @@ const (
 	evTransfer // hand leadership over
 	evLeave    // end this node's own epoch: note
 	evDigest   // this replica's digest: note
+	evRoom     // this node's disk has that room now
 )
 
 // progress is what the apply goroutine tells after each group of entries.
@@ -115,7 +118,8 @@ type progress struct {
 	level   uint32              // the state's feature level
 	founded bool                // ClusterInit is applied, of the stamp's history
 	epochs  []nodeEpoch
-	ended   bool // this node's epoch was ended by NodeDown
+	rooms   []command.NodeRoom // what state knows of the nodes' room
+	ended   bool               // this node's epoch was ended by NodeDown
 }
 
 type nodeEpoch struct {
@@ -239,6 +243,8 @@ func (c *core) handle(e *event) {
 		c.node.ReportUnreachable(e.from)
 	case evTransfer:
 		c.transfer(anyone)
+	case evRoom:
+		c.ownRoom(e.room)
 	case evLeave, evDigest:
 		c.tellLeader(e.note)
 	}
@@ -258,6 +264,7 @@ func (c *core) timers() {
 	c.barrierTimer()
 	c.epochTimers()
 	c.leaderTimers()
+	c.roomTimer()
 	c.lag.sample(c.now, c.progress.index)
 }
 

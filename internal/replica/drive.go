@@ -1,6 +1,11 @@
 package replica
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/store"
+)
 
 // raftLoop drives the raft step: the raft goroutine.
 func (r *Replica) raftLoop(stop <-chan struct{}) {
@@ -25,22 +30,47 @@ func (r *Replica) appendLoop(stop <-chan struct{}) {
 		// While there is nothing to write, the log prepares the blocks to come.
 		for prepare && r.appends.empty() {
 			var err error
-			if prepare, err = r.log.Prepare(); err != nil {
+			r.appending.Store(int64(r.monotonic()) | 1)
+			prepare, err = r.log.Prepare()
+			r.appending.Store(0)
+			if err != nil {
 				r.fail(err)
 				return
 			}
 		}
-		select {
-		case <-r.appends.wake:
-		case <-stop:
+		if !r.awaitAppends(stop) {
 			return
 		}
+		r.appending.Store(int64(r.monotonic()) | 1)
 		did, err := r.append()
+		r.appending.Store(0)
 		if err != nil {
 			r.fail(err)
 			return
 		}
 		prepare = prepare || did
+	}
+}
+
+// awaitAppends waits until there is something to append, or what waits for room on the disk is to be tried again; false: the
+// replica ends.
+func (r *Replica) awaitAppends(stop <-chan struct{}) bool {
+	if !r.room.full.Load() {
+		select {
+		case <-r.appends.wake:
+			return true
+		case <-stop:
+			return false
+		}
+	}
+	r.kickRoom()
+	retry := time.NewTimer(roomRetry)
+	defer retry.Stop()
+	select {
+	case <-retry.C:
+		return true
+	case <-stop:
+		return false
 	}
 }
 
@@ -52,7 +82,9 @@ func (r *Replica) applyLoop(stop <-chan struct{}) {
 		case <-stop:
 			return
 		}
-		if err := r.apply(); err != nil {
+		if err := r.apply(); errors.Is(err, store.ErrFull) {
+			return // the replica has ended, and the state with it
+		} else if err != nil {
 			r.fail(err)
 			return
 		}

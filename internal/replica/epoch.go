@@ -213,5 +213,7 @@ func (c *core) note(e *event) {
 		if c.leads() {
 			c.propose(&command.Digest{Node: command.NodeID(e.from), Index: n.Index, Sum: n.Number})
 		}
+	case peer.NoteRoom:
+		c.roomSaid(e.from, n)
 	}
 }

@@ -1,9 +1,11 @@
 package replica
 
 import (
+	"errors"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/mutant"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 // keep is the keep step: it makes a checkpoint where a peer needs one, has the log cut [6.2], and flushes the state where only
@@ -21,6 +23,12 @@ func (s *steps) keep(now time.Duration) error {
 	}
 	everyone, applied, size := s.everyone.Load(), s.state.AppliedIndex(), s.log.SizeBytes()
 	s.offers.expire(now, s.opts.Limits.OfferFor, everyone, applied, size <= s.opts.Limits.RetainBytes || everyone >= s.log.Suffix(s.opts.Limits.RetainBytes))
+	tight := s.tight.Load()
+	if tight && !s.keptTight {
+		s.kept = 0
+		s.appends.put(appendJob{cut: s.log.FirstIndex()}) // gives back what was set aside
+	}
+	s.keptTight = tight
 	if everyone+applied == s.kept {
 		return nil
 	}
@@ -32,7 +40,11 @@ func (s *steps) keep(now time.Duration) error {
 	if mutant.On(mutant.MemoryCut) {
 		durable = applied
 	}
-	cut, retain := everyone, s.opts.Limits.RetainBytes
+	cut, retain, flushAt := everyone, s.opts.Limits.RetainBytes, s.opts.Limits.LogFlushBytes
+	if tight {
+		// A node that is behind gets a checkpoint rather than what is left of the disk.
+		retain, flushAt = min(retain, tightSegments*s.opts.Limits.SegmentBytes), min(flushAt, tightSegments*s.opts.Limits.SegmentBytes)
+	}
 	if size > retain {
 		cut = max(cut, s.log.Suffix(retain))
 	}
@@ -42,9 +54,14 @@ func (s *steps) keep(now time.Duration) error {
 	if at := min(durable+1, cut); at > s.log.FirstIndex() {
 		s.appends.put(appendJob{cut: at})
 	}
-	if size > s.opts.Limits.LogFlushBytes && durable+1 < cut {
+	if size > flushAt && durable+1 < cut {
 		s.kept = 0 // the next step cuts
-		return s.state.Flush()
+		if err := s.state.Flush(); !errors.Is(err, store.ErrFull) {
+			return err
+		}
 	}
 	return nil
 }
+
+// tightSegments is how many segments of the log are kept, and make the state be flushed, where there is little room on the disk.
+const tightSegments = 2

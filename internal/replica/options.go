@@ -99,9 +99,20 @@ type Limits struct {
 	OfferFor time.Duration
 	// SegmentBytes is the size of a log segment. 64 MiB.
 	SegmentBytes int64
+	// ReserveBytes is how much room on the disk is set aside for what frees room when it is full [8.5]. 256 MiB, or a fiftieth of
+	// the disk where that is less.
+	ReserveBytes int64
+	// StateBytes is how many bytes of state the node has memory for, as state counts them [8.5]; 0: it doesn't say.
+	StateBytes int64
+	// CacheBytes and MemTableBytes are the store's, 0 for its defaults.
+	CacheBytes    int64
+	MemTableBytes uint64
 	// KeepEvery is how often it is looked whether the log can be cut. 1 s.
 	KeepEvery time.Duration
 }
+
+// maxReserveBytes is the most of a disk that is set aside, where nobody says otherwise.
+const maxReserveBytes = 256 << 20
 
 // maxRetainBytes is the most of the log that is kept for a node that is behind, where nobody says otherwise.
 const maxRetainBytes = 8 << 30

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/peer"
 	"github.com/oncemq/oncemq/internal/store"
 )
@@ -32,6 +33,9 @@ type Replica struct {
 
 	inUse  sync.RWMutex // read-locked while a backup is made
 	closed bool         // the files are closed; guarded by inUse
+
+	meter     roomMeter
+	appending atomic.Int64 // monotonic ns at which the write to the log that is under way began, odd; 0: none is
 
 	done     chan struct{} // closed when the node ends
 	ended    chan struct{} // closed when all goroutines are gone and the files are closed
@@ -95,6 +99,7 @@ func (r *Replica) openFiles() (err error) {
 		return err
 	}
 	logOptions := store.LogOptions{Group: group, SegmentBytes: o.Limits.SegmentBytes}
+	r.openRoom()
 	installed, err := r.dir.Install(logOptions)
 	if err != nil {
 		return err
@@ -114,7 +119,8 @@ func (r *Replica) openFiles() (err error) {
 		return err
 	}
 	r.log = log
-	stateOptions := store.StateOptions{Group: group, Fatal: r.fail}
+	log.Tight(r.meter.level != command.RoomOK)
+	stateOptions := store.StateOptions{Group: group, Fatal: r.fail, Wait: r.awaitRoom, CacheBytes: o.Limits.CacheBytes, MemTableBytes: o.Limits.MemTableBytes}
 	if o.SafetyOff {
 		stateOptions.MemTableBytes = memTableSafetyOff
 	}
@@ -159,7 +165,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		err = r.build(stamp, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), uint64(time.Now().UnixMicro()))
 	}
 	if err == nil {
-		for _, loop := range []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop, r.fetchLoop} {
+		for _, loop := range []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop, r.fetchLoop, r.roomLoop} {
 			loops.Go(func() { loop(r.done) })
 		}
 	} else if asking.Err() == nil {
@@ -171,12 +177,17 @@ func (r *Replica) Run(ctx context.Context) error {
 	r.events.close()
 	stopNetwork()
 	network.Wait()
+	if f := r.failure.Load(); f != nil && errors.Is(*f, ErrHung) {
+		return *f // the append goroutine doesn't end, and the files can't be closed
+	}
 	loops.Wait()
 	if r.applier != nil {
 		r.home.end() // nobody answers these any more
 	}
 	if r.flush.Load() && r.failure.Load() == nil {
-		r.closeErr = r.state.Flush()
+		if r.closeErr = r.state.Flush(); errors.Is(r.closeErr, store.ErrFull) {
+			r.closeErr = nil // it comes again from the log
+		}
 	}
 	r.closeErr = errors.Join(r.closeErr, r.closeFiles())
 	if f := r.failure.Load(); f != nil {

@@ -146,9 +146,19 @@ func (s *Stepper) Raft(now time.Duration, civil int64) (wake time.Duration) {
 // the node has to crash.
 func (s *Stepper) Append() error {
 	s.appends.calm()
+	before := s.room.full.Load()
 	_, err := s.append()
+	switch full := s.room.full.Load(); {
+	case full && !before:
+		s.roomFound(command.RoomFull)
+	case before && !full:
+		s.roomFound(command.RoomOK)
+	}
 	return err
 }
+
+// Full reports that an Append waits for room on the disk (store.ErrFull): call it again in a while, Pending or not.
+func (s *Stepper) Full() bool { return s.room.full.Load() }
 
 // Apply applies what is queued and delivers the effects. An error is final: the node has to
 // crash.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -56,6 +57,8 @@ type steps struct {
 	offers   offers                // checkpoints made here
 	wanted   atomic.Pointer[Offer] // one of another node, that this one has to fetch
 	kept     uint64                // of the keep step: what was seen when it last did something
+	// keptTight is of the keep step: whether there was little room then.
+	keptTight bool
 
 	// Queues that were taken, for reuse; each of its step.
 	takenEvents  []event
@@ -67,6 +70,8 @@ type steps struct {
 	lost     atomic.Pointer[error]  // why the node can't go on, as the raft step found
 	lease    atomic.Int64           // monotonic ns; 0: none
 	lagNanos atomic.Int64
+	room     nodeRoom
+	tight    atomic.Bool // there is little room on the disk
 }
 
 // newSteps makes the queues; load and build make the rest.
@@ -120,6 +125,7 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 		return err
 	}
 	s.core = c
+	c.rooms.own.memory = uint64(s.opts.Limits.StateBytes)
 	s.appender = appender{log: s.log, fault: s.opts.testFault}
 	s.applier = &applier{
 		node: s.opts.Node, nodes: nodes, machine: s.decides, state: s.state, batch: new(store.Batch),
@@ -212,13 +218,15 @@ func (s *steps) append() (did bool, err error) {
 		return false, *lost
 	}
 	s.takenAppends = s.appends.take(s.takenAppends)
-	if len(s.takenAppends) == 0 {
+	if len(s.takenAppends) == 0 && len(s.appender.rest) == 0 {
 		return false, nil
 	}
 	responses, err := s.appender.step(s.takenAppends)
-	if err != nil {
+	full := errors.Is(err, store.ErrFull)
+	if err != nil && !full {
 		return true, err
 	}
+	s.noteRoom(full)
 	var own []*pb.Message
 	for _, m := range responses {
 		if m.GetTo() == s.core.self {
@@ -230,7 +238,7 @@ func (s *steps) append() (did bool, err error) {
 	if len(own) > 0 {
 		s.events.put(event{kind: evStored, messages: own})
 	}
-	return true, nil
+	return !full, nil
 }
 
 // apply is the apply step, with all that is queued. An error is final.
@@ -245,6 +253,7 @@ func (s *steps) apply() error {
 		events = append(events, event{kind: evStored, messages: slices.Clone(out.responses)})
 	}
 	if out.moved {
+		s.showRoom()
 		events = append(events, event{kind: evProgress, progress: out.progress})
 	}
 	if out.expected != 0 {

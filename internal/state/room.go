@@ -101,26 +101,20 @@ type RoomInfo struct {
 	Room, Disk, Memory command.Room
 	// Used and Budget are bytes of state: counted, and what the smallest node has memory for (0: not known).
 	Used, Budget uint64
-	// Nodes are the nodes that have spoken, by id.
-	Nodes []NodeRoomInfo
 }
 
-// NodeRoomInfo is what a node has said of its own room.
-type NodeRoomInfo struct {
-	Node command.NodeID
-	Disk command.Room
-	// Memory is how many bytes of state it has memory for, 0: it hasn't said.
-	Memory uint64
+// NodeRoom is what a node has said of its own room; ok is false for one that has never spoken.
+func (m *Machine) NodeRoom(id command.NodeID) (r command.NodeRoom, ok bool) {
+	n := m.nodes[id]
+	if n == nil {
+		return r, false
+	}
+	return command.NodeRoom{Node: id, Disk: n.disk, Memory: n.memory}, true
 }
 
 // RoomInfo is the room in detail.
 func (m *Machine) RoomInfo() RoomInfo {
-	r := RoomInfo{Room: m.Room(), Disk: m.room.disk, Memory: m.memoryRoom(), Used: m.memoryUsed(), Budget: m.room.budget}
-	for _, id := range sortedKeys(m.nodes) {
-		n := m.nodes[id]
-		r.Nodes = append(r.Nodes, NodeRoomInfo{Node: id, Disk: n.disk, Memory: n.memory})
-	}
-	return r
+	return RoomInfo{Room: m.Room(), Disk: m.room.disk, Memory: m.memoryRoom(), Used: m.memoryUsed(), Budget: m.room.budget}
 }
 
 // keepOverlay sets a message's overlay and counts it.
