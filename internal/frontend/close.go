@@ -15,13 +15,13 @@ func (c *Conn) onClosed(err *engine.Error) {
 	case err == nil || err.Remote:
 		c.end(command.EndClosed)
 		_ = c.eng.Close(nil)
-		c.phase = phaseOver
+		c.finish()
 	case errors.Is(err, engine.ErrIdle):
 		c.end(command.EndSilent)
-		c.phase = phaseOver
+		c.finish()
 	default:
 		c.end(command.EndReset)
-		c.phase = phaseOver
+		c.finish()
 	}
 }
 
@@ -47,9 +47,16 @@ func (c *Conn) force(reason string, cause command.EndCause) {
 	c.over(&amqp.Error{Condition: amqp.ErrCondConnectionForced, Description: reason})
 }
 
+// finish is the end of all understanding; transactions hold no memory of the node's any more.
+func (c *Conn) finish() {
+	c.phase = phaseOver
+	c.node.txHeld.Add(-c.txHeld)
+	c.txHeld = 0
+}
+
 // over queues Close; from now on there is only output.
 func (c *Conn) over(err *amqp.Error) {
-	c.phase = phaseOver
+	c.finish()
 	_ = c.eng.Close(err)
 }
 
@@ -96,12 +103,13 @@ func (c *Conn) Stop(reason string, now time.Time) {
 func (c *Conn) Lost(cause command.EndCause, now time.Time) {
 	c.now = now
 	c.end(cause)
-	c.phase = phaseOver
+	c.finish()
 }
 
 // GiveUp ends a connection that is so broken, by a panic, that Lost has failed too: nothing is known of what was written.
 func (c *Conn) GiveUp() {
-	c.phase, c.ended = phaseOver, true
+	c.finish()
+	c.ended = true
 	if c.id != 0 {
 		c.log.Propose(command.Append(nil, &command.ConnEnd{Conn: c.id, Cause: command.EndForced}))
 	}

@@ -82,6 +82,7 @@ type Conn struct {
 	pinged     time.Time
 	wake       time.Time // when Tick wants to be called
 	txBytes    int       // of messages collected in transactions
+	txHeld     int64     // this connection's part of Node.txHeld
 	probe      bool
 	stopping   string
 }

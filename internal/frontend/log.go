@@ -29,6 +29,8 @@ type Log interface {
 	// Lag is how far, in log time, this replica's applied state is behind what its leader says is committed [3.5]; 0 for
 	// one that keeps up.
 	Lag() time.Duration
+	// Room is how much room the cluster has, as this replica has applied it [8.5].
+	Room() command.Room
 	// Message appends the stored message's bytes (all sections as they came) to dst. ErrNoMessage when it is gone.
 	Message(dst []byte, inc command.Incarnation, message uint64) ([]byte, error)
 }

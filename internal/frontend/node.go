@@ -30,6 +30,9 @@ type Config struct {
 	OpenTimeout time.Duration
 	// TxIdle and TxTotal are the transaction time-outs (defaults 60 s and 15 min).
 	TxIdle, TxTotal time.Duration
+	// TxBytes bounds the memory that all undecided transactions of the node hold together (default 256 MiB); the one that would go
+	// beyond is rolled back [8.14].
+	TxBytes int64
 }
 
 // Node is what the connections of a node share. It is safe for concurrent use.
@@ -39,6 +42,7 @@ type Node struct {
 	epoch   atomic.Uint64 // the newest
 	life    atomic.Uint64 // the same until it ends, then 0
 	counter atomic.Uint64 // of untagged transactions
+	txHeld  atomic.Int64  // bytes that undecided transactions hold
 	// buffers are for records while they are gathered, at most maxBuffers.
 	buffers chan []byte
 }
@@ -82,6 +86,9 @@ func New(cfg Config, log Log) *Node {
 	def(&cfg.OpenTimeout, 5*time.Second)
 	def(&cfg.TxIdle, 60*time.Second)
 	def(&cfg.TxTotal, 15*time.Minute)
+	if cfg.TxBytes == 0 {
+		cfg.TxBytes = 256 << 20
+	}
 	if cfg.ContainerID == "" {
 		cfg.ContainerID = "oncemq"
 	}

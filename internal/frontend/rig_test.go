@@ -31,6 +31,7 @@ type lone struct {
 	lease   time.Duration
 	lag     time.Duration
 	backlog int // added to the real one
+	room    command.Room
 	bodies  int
 }
 
@@ -141,6 +142,7 @@ func (l *lone) Backlog() int {
 func (l *lone) Barrier(done func(bool)) { l.barriers = append(l.barriers, done) }
 func (l *lone) LeaseUntil() time.Time   { return l.now().Add(l.lease) }
 func (l *lone) Lag() time.Duration      { return l.lag }
+func (l *lone) Room() command.Room      { return l.room }
 
 func (l *lone) Message(dst []byte, inc command.Incarnation, message uint64) ([]byte, error) {
 	b, ok, err := state.ReadMessage(dst, 0, inc, message, func(key, dst []byte) ([]byte, bool, error) {

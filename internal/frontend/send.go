@@ -36,12 +36,18 @@ func (c *Conn) onTransfer(p *producer, d *engine.Delivery) {
 		c.onQuestion(p, d, &sections, &props)
 	case p.numbered:
 		c.sendNumbered(p, d, address, err)
+	case err == nil && c.log.Room() == command.RoomFull:
+		// The state would say so too; but the message would have to be written first.
+		c.refuseSend(p, d, refuse(amqp.ErrCondResourceLimitExceeded, noRoom))
 	case err != nil:
 		c.refuseSend(p, d, err)
 	default:
 		c.send(p, d, address, answer{kind: answerSend}, 0)
 	}
 }
+
+// noRoom is why nothing is stored now.
+const noRoom = "the cluster has no room: nothing is stored until messages are consumed, purged or deleted, or its disks and memory have room"
 
 // sendNumbered sends under the client's number. What this home refuses takes its number in the log too, or a resend would
 // count as a repeat of something stored [1.6]: it goes to no address, which the state refuses and remembers.

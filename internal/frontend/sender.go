@@ -3,6 +3,7 @@ package frontend
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/command"
@@ -166,16 +167,40 @@ func (c *Conn) credit(p *producer) {
 		}
 		return
 	}
-	if c.log.Backlog() > MaxBacklog {
+	if c.log.Backlog() > MaxBacklog || c.short(p) {
 		c.starve(p)
 		return
 	}
 	_ = p.link.SetCredit(want, false)
 }
 
+// short says that a sender gets no credit, since there is little room in the cluster [8.5]. Questions take none.
+func (c *Conn) short(p *producer) bool { return !p.reserved() && c.log.Room() >= command.RoomLow }
+
+// takeBack takes the credit of senders back while there is little room, and says when to look again.
+func (c *Conn) takeBack() (next time.Time) {
+	if c.log.Room() >= command.RoomLow {
+		for _, p := range inOrder(c.producers) {
+			if p.open && !p.over && !p.starved && c.short(p) && p.link.Credit() > 0 {
+				_ = p.link.SetCredit(0, false)
+				c.starve(p)
+			}
+		}
+	}
+	return c.now.Add(watchTick)
+}
+
+// starvedTick is when starved senders are looked at again.
+func (c *Conn) starvedTick() time.Duration {
+	if c.log.Room() >= command.RoomLow {
+		return shortTick
+	}
+	return soonTick
+}
+
 func (c *Conn) starve(p *producer) {
 	p.starved = true
-	c.wakeBy(c.now.Add(soonTick))
+	c.wakeBy(c.now.Add(c.starvedTick()))
 	c.starved = append(c.starved, p)
 }
 

@@ -16,6 +16,8 @@ const (
 	watchTick = time.Second
 	// soonTick is that of one that waits for a lease or for credit.
 	soonTick = 20 * time.Millisecond
+	// shortTick is that of one whose senders wait for room.
+	shortTick = 250 * time.Millisecond
 	// leaseLoss and lagLimit close the connection [3.5, 3.8].
 	leaseLoss = 5 * time.Second
 	lagLimit  = 10 * time.Second
@@ -66,8 +68,11 @@ func (c *Conn) tick(now time.Time) (next time.Time) {
 	if len(c.starved) > 0 {
 		c.feed()
 		if len(c.starved) > 0 {
-			next = earliest(next, now.Add(soonTick))
+			next = earliest(next, now.Add(c.starvedTick()))
 		}
+	}
+	if len(c.producers) > 0 {
+		next = earliest(next, c.takeBack())
 	}
 	if len(c.ready) > 0 && !c.log.LeaseUntil().After(now) {
 		next = earliest(next, now.Add(soonTick))

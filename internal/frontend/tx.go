@@ -42,6 +42,7 @@ type tx struct {
 	outs    []*out // of settles
 	arena   []byte
 	bytes   int
+	held    int64 // of Node.txHeld
 	// reason of a transaction that can't commit any more (rollback-only), or is dead.
 	reason string
 
@@ -101,16 +102,29 @@ func (t *tx) fail(reason string) {
 // count is what wire.md counts: sends and distinct settled deliveries.
 func (t *tx) count() int { return len(t.sends) + len(t.settles) }
 
-// room says whether one more operation of so many bytes fits. One that doesn't rolls the transaction back at once, so that
-// it holds nothing any more.
+// operationCost is what an operation of a transaction holds beside its message, in bytes, about.
+const operationCost = 256
+
+// room says whether one more operation of so many bytes fits, in the transaction and in the node [8.14]. One that doesn't rolls the
+// transaction back at once, so that it holds nothing any more.
 func (c *Conn) room(t *tx, bytes int) bool {
-	if t.count() < command.MaxTxOperations && t.bytes+bytes <= command.MaxTxBytes && c.txBytes+bytes <= 2*command.MaxTxBytes {
-		t.bytes += bytes
-		c.txBytes += bytes
-		return true
+	if t.count() >= command.MaxTxOperations || t.bytes+bytes > command.MaxTxBytes || c.txBytes+bytes > 2*command.MaxTxBytes {
+		c.kill(t, command.ReasonTooLarge)
+		return false
 	}
-	c.kill(t, command.ReasonTooLarge)
-	return false
+	more := int64(bytes + operationCost)
+	if c.phase != phaseOver && c.node.txHeld.Add(more) > c.node.cfg.TxBytes {
+		c.node.txHeld.Add(-more)
+		c.kill(t, command.ReasonLimit)
+		return false
+	}
+	if c.phase != phaseOver {
+		c.txHeld += more
+		t.held += more
+	}
+	t.bytes += bytes
+	c.txBytes += bytes
+	return true
 }
 
 // keep copies a message into the transaction's memory, piece by piece of a larger block.
@@ -150,11 +164,16 @@ func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.Transaction
 	if err == nil && address == addressOutcome {
 		err = refuse(amqp.ErrCondNotAllowed, "an outcome is asked for outside of transactions")
 	}
+	if err == nil && address != addressTx && c.log.Room() == command.RoomFull {
+		t.fail(command.ReasonLimit)
+		c.refuseInTx(t, p, d, refuse(amqp.ErrCondResourceLimitExceeded, noRoom))
+		return
+	}
 	if err == nil && address == addressTx {
 		err = c.nameTx(t, s)
 	} else if err == nil {
 		if !c.room(t, len(d.Payload)) {
-			c.refuseInTx(t, p, d, refuse(amqp.ErrCondResourceLimitExceeded, "the transaction is too large"))
+			c.refuseInTx(t, p, d, refuse(amqp.ErrCondResourceLimitExceeded, "the transaction is too large, or all that are open on this node are: "+t.reason))
 			return
 		}
 		send := command.TxSend{Target: p.inc, Message: t.keep(d)}
@@ -271,7 +290,11 @@ func (c *Conn) enlisted(k *consumer) (refs []command.DeliveryRef) {
 // release takes the deliveries out of the transaction. Those that their receiver had not settled stay with it.
 func (c *Conn) release(t *tx) {
 	c.txBytes -= t.bytes
-	t.bytes = 0
+	if c.phase != phaseOver {
+		c.node.txHeld.Add(-t.held)
+		c.txHeld -= t.held
+	}
+	t.bytes, t.held = 0, 0
 	for _, o := range t.outs {
 		o.tx = nil
 		if t.settles[o.place].Settled {

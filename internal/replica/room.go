@@ -112,8 +112,8 @@ func (c *core) proposeRoom(node uint64, now said) {
 	c.propose(&command.NodeRoom{Node: command.NodeID(node), Disk: now.disk, Memory: now.memory})
 }
 
-// Room is what is known here of the room of the cluster and of this node.
-type Room struct {
+// RoomStatus is what is known here of the room of the cluster and of this node.
+type RoomStatus struct {
 	// Cluster is the cluster's, by disks and by memory, as this replica has applied it.
 	Cluster state.RoomInfo
 	// Disk is this node's own disk's, as it found last.
@@ -166,7 +166,7 @@ type roomMeter struct {
 	level   command.Room
 	waiting atomic.Int32  // writes of the state that wait for room
 	kick    chan struct{} // capacity 1: a write has found no room
-	shown   atomic.Pointer[Room]
+	shown   atomic.Pointer[RoomStatus]
 
 	complained time.Duration
 	began      int64 // of the append that was looked at last
@@ -237,7 +237,7 @@ func (r *Replica) measureRoom() {
 	if m.level != before {
 		r.roomChanged(total, free)
 	}
-	shown := &Room{Disk: m.level, Total: total, Free: free, Reserve: uint64(m.bytes), Held: m.reserve != nil && m.reserve.Held(), Waiting: stuck}
+	shown := &RoomStatus{Disk: m.level, Total: total, Free: free, Reserve: uint64(m.bytes), Held: m.reserve != nil && m.reserve.Held(), Waiting: stuck}
 	m.shown.Store(shown)
 }
 
@@ -323,8 +323,8 @@ func (r *Replica) fence() {
 	r.finish(err)
 }
 
-// Room is what is known here of the room.
-func (r *Replica) Room() Room {
+// RoomStatus is what is known here of the room.
+func (r *Replica) RoomStatus() RoomStatus {
 	room := *r.meter.shown.Load()
 	if detail := r.room.detail.Load(); detail != nil {
 		room.Cluster = *detail

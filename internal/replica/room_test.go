@@ -77,7 +77,7 @@ func TestFullDisksStall(t *testing.T) {
 		t.Helper()
 		c.wait("the cluster's room is "+want.String(), func() bool {
 			for _, m := range c.nodes {
-				if !disks.full[m.id].Load() && m.Replica.steps.Room() != want {
+				if !disks.full[m.id].Load() && m.Room() != want {
 					return false
 				}
 			}
@@ -88,7 +88,7 @@ func TestFullDisksStall(t *testing.T) {
 	disks.full[first.id].Store(true)
 	first.Propose(body("a write for the full disk"))
 	c.wait("another leads", func() bool { l := c.leader(); return l != nil && l.id != first.id })
-	if got := first.Room(); got.Disk != command.RoomFull || !got.Waiting {
+	if got := first.RoomStatus(); got.Disk != command.RoomFull || !got.Waiting {
 		t.Errorf("the full node says %+v", got)
 	}
 	for n := range 50 {
@@ -102,9 +102,9 @@ func TestFullDisksStall(t *testing.T) {
 	if err := third.Live(); err != nil {
 		t.Fatal(err)
 	}
-	c.wait("two are full", func() bool { return second.Room().Waiting && first.Room().Waiting })
+	c.wait("two are full", func() bool { return second.RoomStatus().Waiting && first.RoomStatus().Waiting })
 	disks.full[first.id].Store(false)
-	c.wait("the first has room again", func() bool { return !first.Room().Waiting })
+	c.wait("the first has room again", func() bool { return !first.RoomStatus().Waiting })
 	disks.full[second.id].Store(false)
 	c.ready()
 	room(command.RoomOK)
@@ -119,13 +119,13 @@ func TestFullDisksStall(t *testing.T) {
 // A node whose disk is full is killed, and has everything when it comes back with room.
 func TestKilledWithAFullDisk(t *testing.T) {
 	disks := newFullDisks("/log/") // what Pebble waits for is given up only with the process
-	c := newCluster(t, 3, func(o *Options) { realMachine(o); smallLogs(o); o.FS = disks.files[o.Node] })
+	c := newCluster(t, 3, func(o *Options) { realMachine(o); o.FS = disks.files[o.Node] })
 	m := c.follower()
 	disks.full[m.id].Store(true)
 	for range 50 {
 		c.write(c.leader(), "x")
 	}
-	c.wait("the append waits", func() bool { return m.Room().Waiting })
+	c.wait("the append waits", func() bool { return m.RoomStatus().Waiting })
 	c.kill(m.id)
 	disks.full[m.id].Store(false)
 	c.start(m.id)
@@ -176,7 +176,7 @@ func TestReserveIsGivenBack(t *testing.T) {
 	want := func(room command.Room, held int64) {
 		t.Helper()
 		c.wait("room "+room.String(), func() bool {
-			got := m.Room()
+			got := m.RoomStatus()
 			return got.Disk == room && got.Cluster.Disk == room && got.Held == (held > 0) && disk.held.Load() == held
 		})
 	}
@@ -201,7 +201,7 @@ func TestMemoryBudget(t *testing.T) {
 	c := newCluster(t, 3, func(o *Options) { realMachine(o); o.Limits.StateBytes = int64(o.Node) << 30 })
 	c.wait("the smallest budget", func() bool {
 		for _, m := range c.nodes {
-			if got := m.Room().Cluster; got.Budget != 1<<30 || got.Room != command.RoomOK {
+			if got := m.RoomStatus().Cluster; got.Budget != 1<<30 || got.Room != command.RoomOK {
 				return false
 			}
 		}
