@@ -38,6 +38,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func crc(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
 // Info is what a backup says of itself.
 type Info struct {
 	// ID is random: no two backups have the same.
@@ -57,7 +59,7 @@ func (i *Info) header() []byte {
 	le.PutUint32(b[12:], formatVersion)
 	copy(b[16:], i.ID[:])
 	le.PutUint64(b[32:], uint64(i.Made.UnixMilli()))
-	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+	le.PutUint32(b[8:], crc(b[12:]))
 	return b
 }
 
@@ -67,7 +69,7 @@ func decodeHeader(b []byte) (i Info, err error) {
 	if le.Uint64(b) != magic {
 		return i, fmt.Errorf("%w: it doesn't begin as a backup does", ErrDamaged)
 	}
-	if le.Uint32(b[8:]) != crc32.Checksum(b[12:headerBytes], castagnoli) {
+	if le.Uint32(b[8:]) != crc(b[12:headerBytes]) {
 		return i, fmt.Errorf("%w: the checksum of its header is wrong", ErrDamaged)
 	}
 	if v := le.Uint32(b[12:]); v != formatVersion {
@@ -82,7 +84,7 @@ func salt(id [16]byte, number uint64) uint32 {
 	var b [24]byte
 	copy(b[:], id[:])
 	binary.LittleEndian.PutUint64(b[16:], number)
-	return crc32.Checksum(b[:], castagnoli)
+	return crc(b[:])
 }
 
 // seal fills in the head of a block, whose data stands behind it.

@@ -105,7 +105,7 @@ func (r *Restore) clear() error {
 		return nil
 	}
 	for _, name := range names {
-		if name != lockName && name != "lost+found" {
+		if name != lockName && name != restoreName+".tmp" && name != "lost+found" {
 			return fmt.Errorf("%w: %s holds %s; name another directory, or empty this one if what is in it isn't needed", ErrNotEmpty, d.path, name)
 		}
 	}
