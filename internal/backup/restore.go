@@ -46,7 +46,7 @@ type restorer struct {
 
 func (t *restorer) begin(info *Info) (err error) {
 	t.dir, err = store.BeginRestore(store.RestoreOptions{
-		Dir: t.opts.Dir, FS: t.opts.FS, Node: t.opts.Node, Voters: t.opts.Voters, Group: replica.Group, Replace: replica.Founding(t.opts.Voters),
+		Dir: t.opts.Dir, FS: t.opts.FS, Node: t.opts.Node, Voters: t.opts.Voters, Group: replica.Group,
 	}, info.Manifest)
 	return err
 }

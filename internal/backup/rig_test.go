@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -180,18 +179,6 @@ func values(t testing.TB, s *store.State) map[string]string {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// same compares a restored state with its source's, but for what a restore replaces.
-func same(t testing.TB, got, want map[string]string, voters []uint64) {
-	t.Helper()
-	want = maps.Clone(want)
-	for k, v := range replica.Founding(voters) {
-		want[k] = string(v)
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("the restored state has %d keys, the source %d, and they differ", len(got), len(want))
-	}
 }
 
 // slow is a reader that gives a byte at a time.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/state"
 	"github.com/oncemq/oncemq/internal/store"
 )
@@ -42,16 +41,6 @@ func (r *Replica) Backup(ctx context.Context, stale bool) (c *store.Checkpoint, 
 		}
 	}
 	return c, err
-}
-
-// Founding is what a state that is to begin with other nodes says of them: its keys and values. It gives raft's configuration at
-// the first start; the rest comes with the first leader's ClusterInit.
-func Founding(voters []uint64) map[string][]byte {
-	var c state.Configuration
-	for _, v := range voters {
-		c.Voters = append(c.Voters, command.NodeID(v))
-	}
-	return map[string][]byte{string(state.ConfigurationKey(group)): state.AppendConfiguration(nil, &c)}
 }
 
 // CheckState loads what lies in a state that a checkpoint or a backup brought, and compares its digest with what the maker of m

@@ -29,8 +29,6 @@ type RestoreOptions struct {
 	Voters []uint64
 	// Group is the raft group.
 	Group uint16
-	// Replace are keys that are put over the backup's, and their values: what the state says of its nodes.
-	Replace map[string][]byte
 }
 
 // Restore is a data directory that is being made from a backup: the state of the backup, a log that begins behind it, and a stamp of
@@ -188,7 +186,7 @@ func (r *Restore) Finish(check func(m *Manifest, in *State) error) error {
 	if err := verifyState(d.fs, r.state, r.opts.Group, m, check); err != nil {
 		return err
 	}
-	if err := r.replace(); err != nil {
+	if err := syncDir(d.fs, r.state); err != nil {
 		return err
 	}
 	// The next leader's term is a higher one; nobody has voted in this one, in this history.
@@ -213,21 +211,6 @@ func (r *Restore) Finish(check func(m *Manifest, in *State) error) error {
 		return err
 	}
 	return d.endRestore()
-}
-
-// replace puts the keys of RestoreOptions.Replace into the state, at the entry that it is at, and makes it durable.
-func (r *Restore) replace() error {
-	s, err := r.dir.OpenState(StateOptions{Group: r.opts.Group, Fatal: func(error) {}})
-	if err != nil {
-		return err
-	}
-	for key, value := range r.opts.Replace {
-		err = errors.Join(err, s.scratch.Set([]byte(key), value, nil))
-	}
-	if err = s.commit(r.manifest.Index, err); err == nil {
-		err = s.Flush()
-	}
-	return errors.Join(err, s.Close())
 }
 
 // Close ends the restore and gives the directory free. Without a Finish before, what is there is of no use but to the next restore.
