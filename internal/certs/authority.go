@@ -124,6 +124,15 @@ func KeyFingerprint(st tls.ConnectionState) (sum [32]byte) {
 	return sha256.Sum256(st.PeerCertificates[0].RawSubjectPublicKeyInfo)
 }
 
+// PublicFingerprint is KeyFingerprint of who has that key.
+func PublicFingerprint(key *ecdsa.PublicKey) [32]byte {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		panic(err) // not for a key of a known curve
+	}
+	return sha256.Sum256(der)
+}
+
 // selfSigned is a certificate that proves nothing but the possession of a key.
 func selfSigned(key *ecdsa.PrivateKey, now time.Time) (tls.Certificate, error) {
 	cert := &x509.Certificate{
