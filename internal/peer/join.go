@@ -85,9 +85,9 @@ func (n *Network) serveJoin(ctx context.Context, v visitor) error {
 	if err != nil {
 		return err
 	}
-	var request JoinRequest
-	if kind != frameJoin || json.Unmarshal(body, &request) != nil {
-		return fmt.Errorf("%w: kind %d isn't a request to join", ErrFrame, kind)
+	request, err := decodeJoin(kind, body)
+	if err != nil {
+		return err
 	}
 	answer, err := n.config.Joiner.Join(ctx, v.state, request)
 	switch {
@@ -101,6 +101,13 @@ func (n *Network) serveJoin(ctx context.Context, v visitor) error {
 		return err
 	}
 	return writeFrame(v.conn, frameAdmitted, body)
+}
+
+func decodeJoin(kind byte, body []byte) (r JoinRequest, err error) {
+	if kind != frameJoin || json.Unmarshal(body, &r) != nil {
+		return r, fmt.Errorf("%w: kind %d isn't a request to join", ErrFrame, kind)
+	}
+	return r, nil
 }
 
 // Join asks the node at address to become a node of its cluster; secure is made for that (certs.Join). Errors: ErrRefused where the cluster
