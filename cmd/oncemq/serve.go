@@ -71,7 +71,7 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 
 // serve runs the node.
 func serve(c *cobra.Command, cfg config.Serve) error {
-	tuneMemory()
+	tuneMemory(node.PlanMemory(cfg.Sizes))
 	logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	err := node.Serve(c.Context(), node.Options{
 		Config: cfg, Version: versionText(), Ready: c.OutOrStdout(), Logger: logger,
@@ -103,9 +103,13 @@ func beginAnew() error {
 
 // tuneMemory trades memory for less collecting: the live heap of a node is small and
 // pointer-free, so at Go's default the collector would run for every few megabytes
-// of traffic. GOGC in the environment has the last word.
-func tuneMemory() {
+// of traffic. What --memory allows bounds it. GOGC and GOMEMLIMIT in the environment have
+// the last word.
+func tuneMemory(m node.Memory) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(300)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(m.Heap)
 	}
 }

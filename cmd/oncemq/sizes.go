@@ -13,6 +13,8 @@ func sizeFlags(c *cobra.Command, f *config.SizeFlags) {
 	flags.StringVar(&f.SnapshotRate, "snapshot-rate", "", "how many `BYTES` a second go to nodes that get a snapshot (default: 100MiB)")
 	flags.StringVar(&f.LogSegment, "log-segment", "", "`BYTES` of a segment of the log")
 	flags.StringVar(&f.FlushLog, "flush-log", "", "`BYTES` of log above which the state is flushed")
+	flags.StringVar(&f.Memory, "memory", "", "how much memory the node may use, in `BYTES` or as a part of the machine's, such as 4GiB or 25%; the messages of the cluster may take half of the smallest node's (default: 50%)")
+	flags.StringVar(&f.DiskReserve, "disk-reserve", "", "how many `BYTES` of the disk are set aside for what frees room when it is full (default: 256MiB, or a fiftieth of the disk where that is less)")
 	for _, name := range []string{"log-segment", "flush-log"} {
 		flags.Lookup(name).Hidden = true
 	}

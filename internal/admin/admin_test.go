@@ -61,10 +61,14 @@ func do(t *testing.T, n *fakeNode, method, path string, set func(*http.Request))
 }
 
 func TestStatusHasExactlyTheDocumentedFields(t *testing.T) {
-	n := &fakeNode{status: Status{Node: 1, Leader: 2, Role: "follower", Term: 3, AppliedIndex: 9, PID: 4, Version: "v1", Safety: "on"}}
+	n := &fakeNode{status: Status{Node: 1, Leader: 2, Role: "follower", Term: 3, AppliedIndex: 9, PID: 4, Version: "v1", Safety: "on", LagMillis: 7,
+		Room:   Room{Cluster: "low", Disks: "ok", Memory: "low", MemoryUsed: 8, MemoryBudget: 10, Disk: "full", DiskFree: 1, DiskTotal: 2, DiskReserve: 3, DiskReserveHeld: true, Waiting: true},
+		Alarms: []string{"a"}}}
 	code, body := do(t, n, "GET", "/api/v1/status", nil)
 	got, _ := json.Marshal(body)
-	want := `{"applied_index":9,"leader":2,"node":1,"pid":4,"role":"follower","safety":"on","term":3,"version":"v1"}`
+	want := `{"alarms":["a"],"applied_index":9,"lag_ms":7,"leader":2,"node":1,"pid":4,"role":"follower",` +
+		`"room":{"cluster":"low","disk":"full","disk_free_bytes":1,"disk_reserve_bytes":3,"disk_reserve_held":true,"disk_total_bytes":2,` +
+		`"disk_waiting":true,"disks":"ok","memory":"low","memory_budget_bytes":10,"memory_used_bytes":8},"safety":"on","term":3,"version":"v1"}`
 	if code != 200 || string(got) != want {
 		t.Fatalf("%d %s\nwant 200 %s", code, got, want)
 	}

@@ -35,6 +35,31 @@ type Status struct {
 	PID          int    `json:"pid"`
 	Version      string `json:"version"`
 	Safety       string `json:"safety"` // on or off
+	// LagMillis is how long ago the oldest entry that isn't applied here was known to be committed.
+	LagMillis int64 `json:"lag_ms"`
+	Room      Room  `json:"room"`
+	// Alarms are what an operator has to see to, each a sentence; empty where all is well.
+	Alarms []string `json:"alarms"`
+}
+
+// Room is how much room there is. Levels are ok, low (senders get no credit) or full (sends are refused).
+type Room struct {
+	// Cluster is the level that counts for senders: the worse of Disks, what a majority of the nodes has, and Memory.
+	Cluster string `json:"cluster"`
+	Disks   string `json:"disks"`
+	Memory  string `json:"memory"`
+	// MemoryUsed is what the cluster's state takes, as it is counted, MemoryBudget what it may: the least that a node has for it (0: not known).
+	MemoryUsed   uint64 `json:"memory_used_bytes"`
+	MemoryBudget uint64 `json:"memory_budget_bytes"`
+	// Disk is the level of this node's own disk, with what is free of it; zeros where the system doesn't say.
+	Disk      string `json:"disk"`
+	DiskFree  uint64 `json:"disk_free_bytes"`
+	DiskTotal uint64 `json:"disk_total_bytes"`
+	// DiskReserve is the size of the reserve, DiskReserveHeld whether it is set aside now.
+	DiskReserve     uint64 `json:"disk_reserve_bytes"`
+	DiskReserveHeld bool   `json:"disk_reserve_held"`
+	// Waiting: this node writes nothing more until there is room on its disk.
+	Waiting bool `json:"disk_waiting"`
 }
 
 // Queue is the answer of GET /api/v1/queues/NAME.

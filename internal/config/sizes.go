@@ -9,7 +9,9 @@ import (
 
 // SizeFlags are the flags of `oncemq serve` that are numbers of bytes, as text such as 2GiB; empty: the default.
 type SizeFlags struct {
-	RetainLog, SnapshotRate, LogSegment, FlushLog string
+	RetainLog, SnapshotRate, LogSegment, FlushLog, DiskReserve string
+	// Memory may be a part of the machine's, such as 50%.
+	Memory string
 }
 
 // Sizes are numbers of bytes; 0: the replica's default.
@@ -20,6 +22,11 @@ type Sizes struct {
 	SnapshotRate int64
 	// LogSegment is the size of a segment of the log, FlushLog that of the log above which the state is flushed: for tests.
 	LogSegment, FlushLog int64
+	// DiskReserve is how much room on the disk is set aside for what frees room.
+	DiskReserve int64
+	// Memory is how much memory the node may use; where it is 0, MemoryPercent is how much of the machine's, 0 for the default.
+	Memory        int64
+	MemoryPercent int
 }
 
 // parse reads the flags.
@@ -33,9 +40,19 @@ func (s *Sizes) parse(f SizeFlags) (faults []error) {
 		{"retain-log", f.RetainLog, 1, math.MaxInt64 / 4, &s.RetainLog, "a number of bytes such as 2GiB"},
 		{"snapshot-rate", f.SnapshotRate, 64 << 10, math.MaxInt64 / 4, &s.SnapshotRate, "64KiB a second or more, such as 100MiB"},
 		{"log-segment", f.LogSegment, 16 << 10, 1 << 30, &s.LogSegment, "16KiB to 1GiB"},
+		{"disk-reserve", f.DiskReserve, 1 << 20, math.MaxInt64 / 4, &s.DiskReserve, "1MiB or more, such as 256MiB"},
+		{"memory", f.Memory, 64 << 20, math.MaxInt64 / 4, &s.Memory, "64MiB or more, such as 4GiB, or 1% to 90% of the machine's"},
 		{"flush-log", f.FlushLog, 1, math.MaxInt64 / 4, &s.FlushLog, "a number of bytes such as 256MiB"},
 	} {
 		if size.text == "" {
+			continue
+		}
+		if percent, ok := strings.CutSuffix(size.text, "%"); ok && size.to == &s.Memory {
+			n, err := strconv.Atoi(percent)
+			if err != nil || n < 1 || n > 90 {
+				faults = append(faults, Fault(size.flag, size.text, "not a part of the machine's", size.allowed))
+			}
+			s.MemoryPercent = n
 			continue
 		}
 		n, err := ParseBytes(size.text)

@@ -33,7 +33,7 @@ type adminNode struct {
 
 // Status implements admin.Node.
 func (a *adminNode) Status() admin.Status {
-	st := a.replica.Status()
+	st, room := a.replica.Status(), a.replica.RoomStatus()
 	safety := "on"
 	if st.SafetyOff {
 		safety = "off"
@@ -41,6 +41,7 @@ func (a *adminNode) Status() admin.Status {
 	return admin.Status{
 		Node: uint64(st.Node), Leader: uint64(st.Leader), Role: st.Role, Term: st.Term, AppliedIndex: st.Applied,
 		PID: a.pid, Version: a.version, Safety: safety,
+		LagMillis: st.Lag.Milliseconds(), Room: showRoom(room), Alarms: append([]string{}, alarms(room, st.Lag)...),
 	}
 }
 

@@ -34,5 +34,9 @@ func Serve(ctx context.Context, opts Options) error {
 
 // limits are the replica's; what isn't set is its default.
 func limits(s config.Sizes) replica.Limits {
-	return replica.Limits{RetainBytes: s.RetainLog, FetchBytes: s.SnapshotRate, SegmentBytes: s.LogSegment, LogFlushBytes: s.FlushLog}
+	m := PlanMemory(s)
+	return replica.Limits{
+		RetainBytes: s.RetainLog, FetchBytes: s.SnapshotRate, SegmentBytes: s.LogSegment, LogFlushBytes: s.FlushLog,
+		ReserveBytes: s.DiskReserve, StateBytes: m.State, CacheBytes: m.Cache, MemTableBytes: uint64(m.MemTable),
+	}
 }

@@ -147,6 +147,7 @@ func (n *Node) listen(clients int) error {
 			Version:     n.opts.Version,
 			Dev:         cfg.Dev,
 			Access:      func(principal string, _ frontend.Right, _ string) bool { return access(principal) },
+			TxBytes:     PlanMemory(cfg.Sizes).Transactions,
 		},
 		Logger: n.opts.Logger,
 		// An idle node keeps up no lease and costs nothing.
