@@ -3,9 +3,8 @@ package store
 // Batch collects changes of a State; reuse it after Apply, which empties it. Later changes win over earlier ones. Not
 // safe for concurrent use.
 type Batch struct {
-	ops    []operation
-	data   []byte // keys and values, one behind the other
-	ranges bool   // there is a DeleteRange among ops
+	ops  []operation
+	data []byte // keys and values, one behind the other
 }
 
 // operation is one change; key and value are lengths in Batch.data.
@@ -37,7 +36,6 @@ func (b *Batch) Delete(key []byte) { b.add(opDelete, key, nil) }
 
 // DeleteRange removes all keys start <= key < end. Both are copied.
 func (b *Batch) DeleteRange(start, end []byte) {
-	b.ranges = true
 	b.add(opDeleteRange, start, end)
 }
 
@@ -54,7 +52,7 @@ func (b *Batch) Len() int { return len(b.data) }
 
 // Reset empties the batch.
 func (b *Batch) Reset() {
-	b.ops, b.data, b.ranges = b.ops[:0], b.data[:0], false
+	b.ops, b.data = b.ops[:0], b.data[:0]
 	if cap(b.data) > 4*bufferBytes {
 		b.ops, b.data = nil, nil
 	}

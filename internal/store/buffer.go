@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -16,8 +17,12 @@ type buffer struct {
 	places  map[string]int // of the living changes, by key
 	changes []change
 	arena   arena
-	order   []*change // of write
+	order   []*change  // of write
+	ranges  []keyRange // deleted: of what is in Pebble or in a buffer before this one; what is in changes came later
 }
+
+// keyRange are the keys from <= key < to.
+type keyRange struct{ from, to []byte }
 
 // change is the last that happened to a key. The zero change is one that was taken back.
 type change struct {
@@ -57,6 +62,32 @@ func (b *buffer) remove(key []byte) {
 	b.changes[at].value, b.changes[at].deleted = nil, true
 }
 
+// removeRange deletes all keys from <= key < to. Both are kept in a copy.
+func (b *buffer) removeRange(from, to []byte) {
+	for i := range b.changes {
+		if c := &b.changes[i]; c.living && c.key >= string(from) && c.key < string(to) {
+			delete(b.places, c.key)
+			*c = change{}
+		}
+	}
+	// A job deletes a long range piece by piece, in either direction.
+	for i := len(b.ranges) - 1; i >= max(0, len(b.ranges)-rangesLookedAt); i-- {
+		switch r := &b.ranges[i]; {
+		case bytes.Equal(r.to, from):
+			r.to = append(r.to[:0], to...)
+			return
+		case bytes.Equal(r.from, to):
+			r.from = append(r.from[:0], from...)
+			return
+		}
+	}
+	b.arena.used += len(from) + len(to) + changeBytes
+	b.ranges = append(b.ranges, keyRange{bytes.Clone(from), bytes.Clone(to)})
+}
+
+// rangesLookedAt is how many of the last ranges are looked at for one that the next one continues.
+const rangesLookedAt = 4
+
 func (b *buffer) add(key []byte, fresh bool) int {
 	at := len(b.changes)
 	b.changes = append(b.changes, change{key: string(key), fresh: fresh, living: true})
@@ -73,6 +104,11 @@ const changeBytes = 128
 func (b *buffer) get(key []byte) (value []byte, exists, known bool) {
 	at, known := b.places[string(key)]
 	if !known {
+		for i := range b.ranges {
+			if r := &b.ranges[i]; bytes.Compare(key, r.from) >= 0 && bytes.Compare(key, r.to) < 0 {
+				return nil, false, true
+			}
+		}
 		return nil, false, false
 	}
 	c := &b.changes[at]
@@ -88,6 +124,11 @@ func (b *buffer) write(to *pebble.Batch) error {
 	for i := range b.changes {
 		if b.changes[i].living {
 			b.order = append(b.order, &b.changes[i])
+		}
+	}
+	for i := range b.ranges { // first: what they deleted of this buffer is gone already
+		if err := to.DeleteRange(b.ranges[i].from, b.ranges[i].to, nil); err != nil {
+			return err
 		}
 	}
 	slices.SortFunc(b.order, func(x, y *change) int { return strings.Compare(x.key, y.key) })
@@ -110,9 +151,10 @@ func (b *buffer) reset() {
 	clear(b.places)
 	clear(b.changes)
 	clear(b.order)
-	b.changes, b.order = b.changes[:0], b.order[:0]
+	clear(b.ranges)
+	b.changes, b.order, b.ranges = b.changes[:0], b.order[:0], b.ranges[:0]
 	b.arena.reset()
-	if cap(b.changes) > 1<<16 { // grown by something rare
+	if cap(b.changes)+cap(b.ranges) > 1<<16 { // grown by something rare
 		*b = *newBuffer()
 	}
 }

@@ -34,12 +34,35 @@ func (m contents) step(r *rand.Rand, b *Batch) {
 		}
 	}
 	if r.IntN(200) == 0 {
-		from, to := fmt.Sprintf("\x00\x00%03d", r.IntN(150)), fmt.Sprintf("\x00\x00%03d", 150+r.IntN(150))
-		b.DeleteRange([]byte(from), []byte(to))
-		for k := range m {
-			if k >= from && k < to {
-				delete(m, k)
-			}
+		m.deleteRange(b, r.IntN(150), 150+r.IntN(150))
+	}
+	if r.IntN(20) > 0 {
+		return
+	}
+	// Piece by piece, upwards or downwards, with others between.
+	for at, up := r.IntN(300), r.IntN(2) == 0; r.IntN(6) > 0; {
+		n := r.IntN(4)
+		if up {
+			m.deleteRange(b, at, at+n)
+			at += n
+		} else {
+			m.deleteRange(b, at-n, at)
+			at -= n
+		}
+		if at = max(at, 3); r.IntN(3) == 0 {
+			key := fmt.Sprintf("\x00\x00%03d", min(at+r.IntN(6), 299))
+			b.Put([]byte(key), []byte(key))
+			m.put(key, key)
+		}
+	}
+}
+
+func (m contents) deleteRange(b *Batch, low, high int) {
+	from, to := fmt.Sprintf("\x00\x00%03d", low), fmt.Sprintf("\x00\x00%03d", high)
+	b.DeleteRange([]byte(from), []byte(to))
+	for k := range m {
+		if k >= from && k < to {
+			delete(m, k)
 		}
 	}
 }

@@ -129,18 +129,17 @@ func (s *State) Apply(b *Batch, applied uint64) error {
 	if s.err != nil {
 		return s.err
 	}
-	switch {
-	case b == nil:
+	if b == nil {
 		s.inMemory.Store(applied)
 		return nil
-	case b.ranges:
-		defer b.Reset()
-		return s.applyRanges(b, applied)
 	}
 	b.each(func(kind operationKind, key, value []byte) {
-		if kind == opDelete {
+		switch kind {
+		case opDelete:
 			s.buffer.remove(key)
-		} else {
+		case opDeleteRange:
+			s.buffer.removeRange(key, value)
+		default:
 			s.buffer.put(key, value, kind == opInsert)
 		}
 	})
@@ -149,31 +148,6 @@ func (s *State) Apply(b *Batch, applied uint64) error {
 	if s.buffer.full() {
 		s.spill()
 	}
-	return s.err
-}
-
-// applyRanges writes a batch that deletes ranges, which the buffer can't hold. Called with mu held.
-func (s *State) applyRanges(b *Batch, applied uint64) error {
-	if err := s.spillAll(); err != nil {
-		return err
-	}
-	var err error
-	b.each(func(kind operationKind, key, value []byte) {
-		if err != nil {
-			return
-		}
-		switch kind {
-		case opDelete:
-			err = s.scratch.Delete(key, nil)
-		case opDeleteRange:
-			err = s.scratch.DeleteRange(key, value, nil)
-		default:
-			err = s.scratch.Set(key, value, nil)
-		}
-	})
-	s.inMemory.Store(applied)
-	s.written = applied
-	s.err = s.commit(applied, err)
 	return s.err
 }
 
