@@ -65,6 +65,7 @@ type core struct {
 	cutIndex   uint64 // told or known to be on every node's disk
 	cutTick    time.Duration
 	tickIndex  uint64 // applied index at which a Tick was last proposed
+	tickEntry  uint64 // index of its entry, as far as that can be told
 
 	transferUntil time.Duration // leadership is being handed over
 	again         bool          // something changed that the timers must see at once
@@ -282,12 +283,13 @@ func (c *core) leaderTimers() {
 	if !c.leads() {
 		return
 	}
-	if c.tickIndex != c.progress.index && len(c.packer.system) == 0 {
+	if c.tickIndex != c.progress.index && len(c.packer.system) == 0 && (c.progress.index >= c.tickEntry || c.packer.idle()) {
 		civil, running := c.clock.times(c.now, c.civil)
 		due := c.progress.due
 		if due.Now(civil, running) || due.Running != state.Never && running-c.clock.running >= markRunningMillis {
-			// One tick for each state applied; the next when its entry is.
-			c.tickIndex = c.progress.index
+			// One tick for each state applied; the next when its entry is. With entries of others between them there would be more
+			// and more of them on their way, each as much work as an entry may be [4.2].
+			c.tickIndex, c.tickEntry = c.progress.index, c.packer.nextIndex(c.progress.index)
 			c.packer.system = append(c.packer.system, &command.Tick{})
 		}
 	}

@@ -88,6 +88,21 @@ func (p *packer) inFlight() int {
 	return n
 }
 
+// idle says that all that was proposed is applied here.
+func (p *packer) idle() bool { return len(p.window) == 0 && p.fresh == 0 && p.held == nil }
+
+// nextIndex is the index of the entry that is proposed next, unless raft has entries of its own in between. applied is this
+// replica's applied index.
+func (p *packer) nextIndex(applied uint64) uint64 {
+	if n := len(p.window); n > 0 {
+		applied = p.window[n-1].index
+	}
+	if p.held != nil {
+		applied++
+	}
+	return applied + uint64(p.fresh) + 1
+}
+
 // waiting is about how many bytes the next entry will have, at most about limit; 0 where
 // nothing waits.
 func (p *packer) waiting(limit int) int {

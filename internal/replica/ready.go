@@ -138,7 +138,7 @@ func (c *core) changed(role raft.StateType, lead uint64) {
 func (c *core) elected() {
 	c.packer.reset()
 	c.clock.elected(c.now)
-	c.tickIndex = 0
+	c.tickIndex, c.tickEntry = 0, 0
 	c.own = 0
 	c.transferUntil = 0
 	c.epochs.elected(c.now)

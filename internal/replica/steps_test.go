@@ -249,6 +249,34 @@ func TestRunningTimeIsWritten(t *testing.T) {
 	}
 }
 
+// [4.2] However many entries are on their way while a job goes on, one tick is among them; one that got lost is followed by another.
+func TestOneTickAtATime(t *testing.T) {
+	c := &core{role: raft.StateLeader, packer: newPacker([]uint64{1}), cutTick: time.Hour}
+	p := c.packer
+	p.appended(6, 10)
+	p.appended(7, 10)
+	step := func(applied uint64, want int, when string) {
+		t.Helper()
+		c.progress = progress{index: applied, due: state.Due{Running: state.Never, Civil: state.Never, Job: true}}
+		p.applied(applied)
+		c.leaderTimers()
+		if got := len(p.system); got != want {
+			t.Fatalf("%s: %d ticks, want %d", when, got, want)
+		}
+		p.system = p.system[:0]
+	}
+	step(5, 1, "a job is under way")
+	for i := uint64(8); i <= 11; i++ { // the tick is in entry 8
+		p.appended(i, 10)
+	}
+	step(6, 0, "an entry before the tick's is applied")
+	step(7, 0, "another")
+	step(8, 1, "the tick's is applied")
+	step(9, 0, "the next tick, in entry 12, is lost")
+	step(11, 1, "and everything is applied")
+	step(11, 0, "nothing is applied since")
+}
+
 // [4.5] A leader with a wrong clock hands over to a node with a right one only.
 func TestRightClock(t *testing.T) {
 	l := logClock{others: map[uint64]clockSample{}, voters: 3}
