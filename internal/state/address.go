@@ -229,31 +229,47 @@ func (m *Machine) store(q *queue, payload []byte) {
 // its bytes where they are. Its delivery is gone already.
 func (m *Machine) drop(q *queue, i uint32, keepBody bool) {
 	p := m.messages.at(i)
+	if p.fresh == 0 {
+		m.deleteMessageKey(keyMessage, q.inc, p.seq)
+		if p.size&flagMoved == 0 && !keepBody {
+			m.deleteMessageKey(keyBody, q.inc, p.seq)
+		}
+	}
+	m.dropExtras(q, i, keepBody)
+	m.forgetMessage(q, i)
+}
+
+// dropExtras deletes what a message has on disk beside what every message has, and its overlay and origin.
+func (m *Machine) dropExtras(q *queue, i uint32, keepBody bool) {
+	p := m.messages.at(i)
+	if p.fresh != 0 {
+		m.dirty.created[p.fresh-1].gone = true
+	}
+	if p.size&flagMoved != 0 {
+		from := m.moved[i]
+		if p.fresh == 0 {
+			m.deleteMessageKey(keyMoved, q.inc, p.seq)
+		}
+		if !keepBody {
+			m.deleteMessageKey(keyBody, from.inc, from.seq)
+		}
+		m.forgetOrigin(i)
+	}
+	if p.size&flagOverlay != 0 {
+		if p.fresh == 0 {
+			m.deleteMessageKey(keyOverlay, q.inc, p.seq)
+		}
+		m.forgetOverlay(i)
+	}
+}
+
+// forgetMessage takes a message out of memory.
+func (m *Machine) forgetMessage(q *queue, i uint32) {
+	p := m.messages.at(i)
 	if p.delivery != 0 {
 		panic("state: a message with a delivery can't be dropped")
 	}
 	m.steps++
-	if p.fresh != 0 {
-		m.dirty.created[p.fresh-1].gone = true
-	} else {
-		m.deleteMessageKey(keyMessage, q.inc, p.seq)
-		if p.size&flagOverlay != 0 {
-			m.deleteMessageKey(keyOverlay, q.inc, p.seq)
-		}
-	}
-	if p.size&flagMoved != 0 {
-		if p.fresh == 0 {
-			m.deleteMessageKey(keyMoved, q.inc, p.seq)
-		}
-		from := m.moved[i]
-		m.deleteMessageKey(keyBody, from.inc, from.seq)
-		delete(m.moved, i)
-	} else if p.fresh == 0 && !keepBody {
-		m.deleteMessageKey(keyBody, q.inc, p.seq)
-	}
-	if p.size&flagOverlay != 0 {
-		m.forgetOverlay(i)
-	}
 	no := p.seq >> chunkBits
 	c := m.chunk(q, no)
 	k := m.chunks.at(c)

@@ -66,14 +66,20 @@ func (m *Machine) Apply(index uint64, entry []byte, out Changes, effects []comma
 
 // beginEntry readies the machine for an entry.
 func (m *Machine) beginEntry(index uint64, out Changes, effects []command.Effect) {
-	m.index, m.place, m.steps = index, -1, 0
+	m.index, m.place, m.steps, m.ticked = index, -1, 0, false
 	m.effects, m.applied, m.out = effects, m.applied[:0], out
 }
 
 // endEntry does what ends an entry: jobs, hand-outs, and the keys and values.
 func (m *Machine) endEntry() []command.Effect {
 	budget := max(m.maxSteps-m.steps, m.leastSteps)
-	budget -= m.runJobs(budget * 4 / 5)
+	jobs := budget
+	if !m.ticked {
+		// Entries that bring something are many at once, and each would wait for a share of the job done behind each of the others.
+		// Of ticks there is one at a time, and another as soon as that is applied.
+		jobs = m.leastSteps
+	}
+	budget -= m.runJobs(jobs * 4 / 5)
 	m.handOutAll(budget)
 	m.flush()
 	m.reckonRoom()

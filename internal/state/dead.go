@@ -38,12 +38,34 @@ func (m *Machine) deadLetter(q *queue, di uint32, reason string) {
 
 	i := m.putMessage(to, to.next, p.size&sizeMask|flagMoved|flagOverlay)
 	to.next++
-	m.moved[i] = from
+	m.keepOrigin(i, from)
 	m.keepOverlay(i, overlay)
 	m.markPlace(to)
 	m.markCreated(i, nil)
 	m.touch(to)
 	m.steps++
+}
+
+// keepOrigin notes where a dead letter's bytes are.
+func (m *Machine) keepOrigin(i uint32, from origin) {
+	m.moved[i] = from
+	m.apart[bodyChunk{from.inc, from.seq >> chunkBits}]++
+}
+
+// forgetOrigin is for a dead letter that goes.
+func (m *Machine) forgetOrigin(i uint32) {
+	from := m.moved[i]
+	delete(m.moved, i)
+	at := bodyChunk{from.inc, from.seq >> chunkBits}
+	if m.apart[at]--; m.apart[at] == 0 {
+		delete(m.apart, at)
+	}
+}
+
+// bodyChunk names the bodies of a chunk of a queue, which may be deleted already.
+type bodyChunk struct {
+	inc command.Incarnation
+	no  uint64
 }
 
 // madeIncarnation is the incarnation of a queue that no command asked for. Places of

@@ -51,10 +51,10 @@ type dirty struct {
 	deliveries    []uint32
 	freed         []uint32 // deliveries to be released
 	// gone are keys to be deleted, one behind the other; goneEnds are their ends. Ranges
-	// likewise: a prefix each.
+	// likewise.
 	gone     []byte
 	goneEnds []int
-	ranges   [][]byte
+	ranges   []keyRange
 }
 
 type outcomeAt struct {
@@ -187,7 +187,16 @@ func (m *Machine) deleteOutcomeKey(id command.SessionID, number uint64) {
 
 // deleteUnder notes that all keys of a kind that begin with id have to go.
 func (m *Machine) deleteUnder(kind byte, id uint64) {
-	m.dirty.ranges = append(m.dirty.ranges, appendIDKey(nil, m.group, kind, id))
+	from := appendIDKey(nil, m.group, kind, id)
+	m.deleteRange(from, after(from))
+}
+
+// keyRange are the keys from <= key < to.
+type keyRange struct{ from, to []byte }
+
+// deleteRange notes that all keys of a range have to go; the slices are kept. Puts of the same entry come later.
+func (m *Machine) deleteRange(from, to []byte) {
+	m.dirty.ranges = append(m.dirty.ranges, keyRange{from, to})
 }
 
 func appendIDKey(dst []byte, group uint16, kind byte, id uint64) []byte {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -215,8 +216,17 @@ func (m *Machine) verify() error {
 			return fmt.Errorf("overlay of message %d without its flag", i)
 		}
 	}
-	for i := uint32(1); i <= m.chunks.used; i++ {
-		used += int(m.chunks.at(i).used)
+	for _, b := range m.chunks.blocks {
+		for i := 0; b != nil && i < slabSize; i++ {
+			used += int(b.values[i].used)
+		}
+	}
+	apart := make(map[bodyChunk]uint32)
+	for _, from := range m.moved {
+		apart[bodyChunk{from.inc, from.seq >> chunkBits}]++
+	}
+	if !maps.Equal(apart, m.apart) {
+		return fmt.Errorf("bodies of dead letters elsewhere by chunk: %v, counted %v", apart, m.apart)
 	}
 	if used != total {
 		return fmt.Errorf("%d messages in chunks, %d in queues", used, total)

@@ -91,10 +91,9 @@ func (m *Machine) flushDeletions() {
 		at = end
 	}
 	d.gone, d.goneEnds = d.gone[:0], d.goneEnds[:0]
-	for _, from := range d.ranges {
-		to := after(from)
-		m.sum(opDeleteRange, from, to)
-		m.out.DeleteRange(from, to)
+	for _, r := range d.ranges {
+		m.sum(opDeleteRange, r.from, r.to)
+		m.out.DeleteRange(r.from, r.to)
 	}
 	d.ranges = emptied(d.ranges)
 }

@@ -66,62 +66,137 @@ func (m *Machine) clean(q *queue, limit int) bool {
 		m.dropDelivery(q, m.messages.at(mi).delivery)
 		m.drop(q, mi, false)
 	}
-	for q.dying && q.depth > 0 {
-		if m.steps >= limit {
-			m.markPlace(q)
-			return false
-		}
-		m.cleanNewest(q)
-	}
-	for !q.dying && s.purgeFrom < s.purgeTo {
-		if m.steps >= limit {
-			m.markPlace(q)
-			return false
-		}
-		seq := s.purgeFrom
-		mi := m.find(q, seq)
-		s.purgeFrom++
-		if mi == 0 || m.messages.at(mi).delivery != 0 { // somebody has it, or it came back since
-			m.steps++
-			continue
-		}
-		m.drop(q, mi, false)
+	done := m.cleanRange(q, limit)
+	m.markPlace(q)
+	if !done {
+		return false
 	}
 	s.purgeFrom, s.purgeTo = 0, 0
-	m.markPlace(q)
 	if q.dying {
 		m.forgetQueue(q)
 	}
 	return true
 }
 
-// cleanNewest drops the newest message of a deleted queue, or passes over numbers that
-// have none. From the new end: there the messages are, behind however many are gone.
-func (m *Machine) cleanNewest(q *queue) {
+// cleanRange goes on with the range of numbers that is purged, from its old end, or that of a deleted queue, from its new end:
+// there the messages are, behind however many are gone. It reports whether nothing is left.
+func (m *Machine) cleanRange(q *queue, limit int) bool {
 	s := &q.sub
-	seq := s.purgeTo - 1
-	mi := m.find(q, seq)
-	switch {
-	case mi != 0:
-		s.purgeTo = seq
-		if di := m.messages.at(mi).delivery; di != 0 {
-			m.dropDelivery(q, di)
+	r := run{queue: q}
+	defer m.endRun(&r)
+	for {
+		switch {
+		case q.dying && q.depth == 0, !q.dying && s.purgeFrom >= s.purgeTo:
+			return true
+		case m.steps >= limit:
+			return false
 		}
-		m.drop(q, mi, false)
-		return
-	case m.chunk(q, seq>>chunkBits) != 0:
-		s.purgeTo = seq
-		return
+		seq := s.purgeFrom
+		if q.dying {
+			seq = s.purgeTo - 1
+		}
+		n := uint64(1)
+		if mi := m.find(q, seq); mi != 0 {
+			m.cleanMessage(q, &r, mi)
+		} else {
+			n = m.passEmpty(q, &r, seq)
+		}
+		if q.dying {
+			s.purgeTo -= n
+		} else {
+			s.purgeFrom += n
+		}
 	}
-	// An empty chunk costs one look, and so do its neighbours: several make a step.
+}
+
+// passEmpty is how many numbers from seq on, in the direction of the job, have no message and are passed over as one step: an
+// empty chunk costs one look, and so do its neighbours.
+func (m *Machine) passEmpty(q *queue, r *run, seq uint64) uint64 {
 	m.steps++
-	for no, n := seq>>chunkBits, 0; n < chunkSize && m.chunk(q, no) == 0; n++ {
-		s.purgeTo = max(no<<chunkBits, 1)
-		if no == 0 {
+	s := &q.sub
+	n, no := uint64(1), seq>>chunkBits
+	for range chunkSize {
+		if no<<chunkBits >= s.purgeTo || (no+1)<<chunkBits <= s.purgeFrom || m.chunk(q, no) != 0 {
 			break
 		}
-		no--
+		if m.apart[bodyChunk{q.inc, no}] != 0 {
+			m.endRun(r)
+		}
+		if q.dying {
+			n = seq + 1 - max(no<<chunkBits, s.purgeFrom)
+			if no == 0 {
+				break
+			}
+			no--
+		} else {
+			n = min((no+1)<<chunkBits, s.purgeTo) - seq
+			no++
+		}
 	}
+	return n
+}
+
+// cleanMessage drops a message whose number the job has come to.
+func (m *Machine) cleanMessage(q *queue, r *run, mi uint32) {
+	p := m.messages.at(mi)
+	if di := p.delivery; di != 0 {
+		if !q.dying { // somebody has it, or it came back since
+			m.steps++
+			m.endRun(r)
+			return
+		}
+		m.dropDelivery(q, di)
+	}
+	if m.apart[bodyChunk{q.inc, p.seq >> chunkBits}] != 0 { // among its neighbours' bodies is one that has to stay
+		m.endRun(r)
+		m.drop(q, mi, false)
+		return
+	}
+	if p.fresh == 0 {
+		r.extend(p.seq)
+	}
+	m.dropExtras(q, mi, false)
+	m.forgetMessage(q, mi)
+}
+
+// leastRun is how many messages in a row a range has to delete to be worth it: looking for ranges costs those who read later.
+const leastRun = 16
+
+// run is a row of messages that a job has dropped one behind the other, whose keys can go as ranges: between them is no other
+// message, and no body that belongs to a dead letter elsewhere.
+type run struct {
+	queue    *queue
+	low      uint64 // number of the first
+	high     uint64 // behind the last
+	messages int
+	first    [leastRun]uint64 // numbers
+}
+
+func (r *run) extend(seq uint64) {
+	if r.messages == 0 {
+		r.low, r.high = seq, seq
+	}
+	r.low, r.high = min(r.low, seq), max(r.high, seq+1)
+	if r.messages < leastRun {
+		r.first[r.messages] = seq
+	}
+	r.messages++
+}
+
+// endRun deletes the keys of a run, and begins another.
+func (m *Machine) endRun(r *run) {
+	inc := r.queue.inc
+	if r.messages < leastRun {
+		for _, seq := range r.first[:r.messages] {
+			m.deleteMessageKey(keyMessage, inc, seq)
+			m.deleteMessageKey(keyBody, inc, seq)
+		}
+	} else {
+		for _, kind := range []byte{keyMessage, keyBody} {
+			m.deleteRange(appendMessageKey(nil, m.group, kind, inc, r.low), appendMessageKey(nil, m.group, kind, inc, r.high))
+		}
+	}
+	r.messages = 0
 }
 
 // forgetQueue forgets a deleted queue whose messages are gone.

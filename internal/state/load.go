@@ -339,7 +339,7 @@ func (m *loader) message(kind byte, k, v *fields) error {
 		m.keepOverlay(mi, slices.Clone(v.b))
 	} else {
 		m.messages.at(mi).size |= flagMoved
-		m.moved[mi] = origin{command.Incarnation(v.be64()), v.be64()}
+		m.keepOrigin(mi, origin{command.Incarnation(v.be64()), v.be64()})
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ type Machine struct {
 	chunkAt    map[chunkKey]uint32
 	overlays   map[uint32][]byte     // by message; only of those that have one
 	moved      map[uint32]origin     // by message; dead letters
+	apart      map[bodyChunk]uint32  // how many bodies of a chunk belong to dead letters elsewhere
 	excluded   map[uint32]exclusions // by delivery; undeliverable-here
 	// kept is what overlays, results, outcomes and refusals cost, partBytes what the large commands under way have in memory.
 	kept, partBytes uint64
@@ -74,6 +75,7 @@ type Machine struct {
 	maxSteps, leastSteps int
 	maxOfUser            int              // sessions and tokens of one user
 	steps                int              // done in this entry
+	ticked               bool             // a Tick is in this entry
 	index                uint64           // of this entry
 	place                int              // of this command in it
 	record               command.Record   // that this command stands in
@@ -116,6 +118,7 @@ func New(group uint16) *Machine {
 		chunkAt:  make(map[chunkKey]uint32),
 		overlays: make(map[uint32][]byte),
 		moved:    make(map[uint32]origin),
+		apart:    make(map[bodyChunk]uint32),
 		excluded: make(map[uint32]exclusions),
 		hash:     xxhash.New(),
 		maxSteps: maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions,

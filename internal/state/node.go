@@ -72,6 +72,8 @@ func (m *Machine) changeSystem(c command.Command) {
 			}
 		}
 		m.begin(c)
+	case *command.Tick:
+		m.ticked = true
 	case *command.Digest:
 		m.noteDigest(c)
 	case *command.NodeRoom:

@@ -1,13 +1,19 @@
 package state
 
-// slab holds values without pointers, addressed by uint32, in blocks that never move
-// and are never given back: the collector sees a few large blocks and no pointers in
-// them [5.1]. Index 0 is none. Which index a value gets decides nothing that leaves
-// the machine.
+import "math/bits"
+
+// slab holds values without pointers, addressed by uint32, in blocks that never move: the collector sees a few large pieces
+// and no pointers in them [5.1]. A block in which nothing lives is given back. Index 0 is none. Which index a value gets decides
+// nothing that leaves the machine.
 type slab[T any] struct {
-	blocks [][]T
-	free   []uint32
-	used   uint32 // highest index given out so far
+	blocks []*block[T] // nil: given back
+	gone   []uint32    // numbers of the blocks given back
+	// open are numbers of blocks that have room, those used next last; some have filled up or are gone since, and are passed over.
+	// listed says of each block whether it stands there.
+	open   []uint32
+	listed []bool
+	spare  *block[T] // an empty one: a queue that fills and empties needs no new ones
+	count  int       // values in use
 }
 
 const (
@@ -15,30 +21,88 @@ const (
 	slabSize = 1 << slabBits
 )
 
-func (s *slab[T]) at(i uint32) *T { return &s.blocks[i>>slabBits][i&(slabSize-1)] }
+// block is a piece of a slab. What isn't taken is zero.
+type block[T any] struct {
+	values [slabSize]T
+	taken  [slabSize / 64]uint64
+	count  int
+}
+
+func (s *slab[T]) at(i uint32) *T { return &s.blocks[i>>slabBits].values[i&(slabSize-1)] }
 
 // alloc returns the index of a zero value.
 func (s *slab[T]) alloc() uint32 {
-	if n := len(s.free); n > 0 {
-		i := s.free[n-1]
-		s.free = s.free[:n-1]
-		return i
+	n := s.withRoom()
+	b := s.blocks[n]
+	s.count++
+	b.count++
+	for i := range b.taken {
+		if free := ^b.taken[i]; free != 0 {
+			at := bits.TrailingZeros64(free)
+			b.taken[i] |= 1 << at
+			return n<<slabBits | uint32(i*64+at)
+		}
 	}
-	s.used++
-	if int(s.used>>slabBits) == len(s.blocks) {
-		s.blocks = append(s.blocks, make([]T, slabSize))
+	panic("state: a block of a slab has miscounted")
+}
+
+// withRoom is the number of a block that has room.
+func (s *slab[T]) withRoom() uint32 {
+	for len(s.open) > 0 {
+		n := s.open[len(s.open)-1]
+		if b := s.blocks[n]; b != nil && b.count < slabSize {
+			return n
+		}
+		s.open = s.open[:len(s.open)-1]
+		s.listed[n] = false
 	}
-	return s.used
+	b := s.spare
+	s.spare = nil
+	if b == nil {
+		b = new(block[T])
+	}
+	var n uint32
+	if last := len(s.gone) - 1; last >= 0 {
+		n = s.gone[last]
+		s.gone = s.gone[:last]
+		s.blocks[n] = b
+	} else {
+		n = uint32(len(s.blocks))
+		s.blocks, s.listed = append(s.blocks, b), append(s.listed, false)
+	}
+	if n == 0 { // index 0 is none
+		b.taken[0], b.count = 1, 1
+	}
+	s.list(n)
+	return n
+}
+
+// list puts a block among those with room.
+func (s *slab[T]) list(n uint32) {
+	if !s.listed[n] {
+		s.listed[n] = true
+		s.open = append(s.open, n)
+	}
 }
 
 func (s *slab[T]) release(i uint32) {
+	n, at := i>>slabBits, i&(slabSize-1)
+	b := s.blocks[n]
 	var zero T
-	*s.at(i) = zero
-	s.free = append(s.free, i)
+	b.values[at] = zero
+	b.taken[at/64] &^= 1 << (at % 64)
+	b.count--
+	s.count--
+	if b.count > 0 {
+		s.list(n)
+		return
+	}
+	s.blocks[n], s.spare = nil, b
+	s.gone = append(s.gone, n)
 }
 
 // live counts the values in use.
-func (s *slab[T]) live() int { return int(s.used) - len(s.free) }
+func (s *slab[T]) live() int { return s.count }
 
 // seqHeap is a min-heap of message numbers.
 type seqHeap []uint64
