@@ -28,6 +28,7 @@ type machine interface {
 	Cluster() (id [16]byte, history uint16, ok bool)
 	Stamp() command.EntryHeader
 	Level() (level uint32, version string)
+	Reported(node command.NodeID) (indexes [4]uint64)
 	Skip(index uint64, entry []byte, out state.Changes) error
 	Epoch(node command.NodeID) (epoch command.Epoch, next uint64)
 	NodeRoom(node command.NodeID) (r command.NodeRoom, ok bool)
@@ -190,6 +191,7 @@ func (a *applier) report() {
 	*p = progress{index: a.applied, due: a.machine.Next(), ended: ended}
 	p.stamp = a.machine.Stamp()
 	p.level, _ = a.machine.Level()
+	p.reported = a.machine.Reported(a.node)
 	_, history, founded := a.machine.Cluster()
 	p.founded = founded && history >= a.history
 	for _, node := range a.nodes {

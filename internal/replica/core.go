@@ -60,6 +60,7 @@ type core struct {
 	epochs     epochs
 	failover   failover
 	lag        lagMeter
+	digests    digests
 	disk       stalled
 	rooms      rooms
 	cutIndex   uint64 // told or known to be on every node's disk
@@ -113,14 +114,16 @@ const (
 
 // progress is what the apply goroutine tells after each group of entries.
 type progress struct {
-	index   uint64
-	due     state.Due
-	stamp   command.EntryHeader // what the next leader's stamps begin from
-	level   uint32              // the state's feature level
-	founded bool                // ClusterInit is applied, of the stamp's history
-	epochs  []nodeEpoch
-	rooms   []command.NodeRoom // what state knows of the nodes' room
-	ended   bool               // this node's epoch was ended by NodeDown
+	index uint64
+	due   state.Due
+	stamp command.EntryHeader // what the next leader's stamps begin from
+	level uint32              // the state's feature level
+	// reported are the entries after which the state has this node's digest.
+	reported [4]uint64
+	founded  bool // ClusterInit is applied, of the stamp's history
+	epochs   []nodeEpoch
+	rooms    []command.NodeRoom // what state knows of the nodes' room
+	ended    bool               // this node's epoch was ended by NodeDown
 }
 
 type nodeEpoch struct {
@@ -246,8 +249,10 @@ func (c *core) handle(e *event) {
 		c.transfer(anyone)
 	case evRoom:
 		c.ownRoom(e.room)
-	case evLeave, evDigest:
+	case evLeave:
 		c.tellLeader(e.note)
+	case evDigest:
+		c.digests.add(e.note)
 	}
 }
 
@@ -266,6 +271,7 @@ func (c *core) timers() {
 	c.epochTimers()
 	c.leaderTimers()
 	c.roomTimer()
+	c.digestTimer()
 	c.lag.sample(c.now, c.progress.index)
 }
 
@@ -314,6 +320,9 @@ func (c *core) wake() time.Duration {
 	}
 	earlier(c.failover.campaignAt)
 	earlier(c.barriers.wake())
+	if c.lead != 0 {
+		earlier(c.digests.wake())
+	}
 	if c.leads() {
 		if due := c.progress.due; due.Running != state.Never && c.tickIndex != c.progress.index {
 			earlier(c.clock.runningAt + time.Duration(due.Running-c.clock.running)*time.Millisecond)
@@ -326,6 +335,7 @@ func (c *core) wake() time.Duration {
 func (c *core) applied(p progress) {
 	c.progress = p
 	c.clock.seen(p.stamp)
+	c.digests.reported(p.reported)
 	c.packer.applied(p.index)
 	c.sender.progress(c.now)
 	if p.ended {

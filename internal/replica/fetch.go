@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/peer"
 	"github.com/oncemq/oncemq/internal/store"
 )
@@ -122,6 +123,9 @@ func (r *Replica) fetchLoop(stop <-chan struct{}) {
 			r.logger.Info("a checkpoint was fetched; opening again to install it", "entry", o.Index)
 			r.finish(fmt.Errorf("%w: up to entry %d, of node %d", ErrInstalled, o.Index, o.Node))
 			return
+		case errors.Is(err, command.ErrNewer):
+			r.fail(err) // the cluster has gone on to a level that this binary doesn't know [7.1]
+			return
 		case errors.Is(err, errOvertaken):
 			r.logger.Info("the log has overtaken the checkpoint", "entry", o.Index)
 		default:
@@ -157,7 +161,7 @@ func (r *Replica) fetch(ctx context.Context, o *Offer) error {
 			return nil
 		}
 		switch {
-		case errors.Is(err, store.ErrFetched), errors.Is(err, errOvertaken), errors.Is(err, syscall.ENOSPC):
+		case errors.Is(err, store.ErrFetched), errors.Is(err, command.ErrNewer), errors.Is(err, errOvertaken), errors.Is(err, syscall.ENOSPC):
 			return errors.Join(err, r.dir.DropFetch())
 		case errors.Is(err, peer.ErrRefused), errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrVersion), ctx.Err() != nil:
 			return err

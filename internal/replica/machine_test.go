@@ -178,6 +178,7 @@ func (m *countingMachine) Stamp() command.EntryHeader {
 	return command.EntryHeader{Civil: civil, Running: running}
 }
 
+func (m *countingMachine) Reported(command.NodeID) [4]uint64        { return [4]uint64{} }
 func (m *countingMachine) Level() (uint32, string)                  { return command.Level, "" }
 func (m *countingMachine) Skip(uint64, []byte, state.Changes) error { panic("nothing is skipped here") }
 

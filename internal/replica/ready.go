@@ -132,6 +132,7 @@ func (c *core) changed(role raft.StateType, lead uint64) {
 	c.clockAt = -clockEvery // a new leader is told at once
 	c.sender.restart(c.now)
 	c.epochs.askAt = 0
+	c.digests.at = c.now
 }
 
 // elected starts this node's leadership.

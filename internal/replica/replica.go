@@ -95,7 +95,7 @@ func (o *Options) validate() error {
 // openFiles opens directory, log and state, and loads the machine.
 func (r *Replica) openFiles() (err error) {
 	o := &r.opts
-	if r.dir, err = store.Open(store.Options{Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff}); err != nil {
+	if r.dir, err = store.Open(store.Options{Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff, CheckLevel: command.CheckLevel}); err != nil {
 		return err
 	}
 	logOptions := store.LogOptions{Group: group, SegmentBytes: o.Limits.SegmentBytes}
@@ -130,7 +130,17 @@ func (r *Replica) openFiles() (err error) {
 	}
 	r.state, r.files = disk, disk
 	r.offers.make, r.offers.drop = r.makeCheckpoint, func(Offer) { r.shelf.put(nil) }
-	return r.load()
+	if err := r.loadSkips(); err != nil {
+		return err
+	}
+	if err := r.load(); err != nil {
+		return err
+	}
+	r.raised = r.dir.SetLevel
+	if _, _, founded := r.decides.Cluster(); founded {
+		return r.dir.SetLevel(r.decides.Level()) // a checkpoint may have brought another
+	}
+	return nil
 }
 
 func (r *Replica) listen() (err error) {

@@ -33,6 +33,16 @@ func (n *node) reportAt(index uint64) *report {
 	return nil
 }
 
+// Reported are the indexes of a node's last digests, 0 for none, in no order.
+func (m *Machine) Reported(id command.NodeID) (indexes [keptReports]uint64) {
+	if n := m.nodes[id]; n != nil {
+		for i, r := range n.reports {
+			indexes[i] = r.index
+		}
+	}
+	return indexes
+}
+
 // judge compares the nodes' digests at one index [7.2]. Those that differ from two or more
 // that agree, and are more than any others, are told. Where no two agree, or as many on one as
 // on another, nobody is right: all are told, once no living node is left that could decide it.
@@ -83,8 +93,8 @@ func (m *Machine) judge(index uint64) {
 func (m *Machine) judgeAgain() {
 	var newest uint64
 	for _, id := range sortedKeys(m.nodes) {
-		if n := m.nodes[id]; n.epoch != 0 && len(n.reports) > 0 {
-			newest = max(newest, n.reports[len(n.reports)-1].index)
+		for _, r := range m.nodes[id].reports {
+			newest = max(newest, r.index)
 		}
 	}
 	if newest != 0 {

@@ -87,9 +87,9 @@ func BodyRange(group uint16) (from, to []byte) {
 	return appendKey(nil, group, keyBody), appendKey(nil, group, keyBodyBehind)
 }
 
-// ClockRange is the range of the one key that Load needs for a machine that knows its Digest and its Times, and nothing else.
+// ClockRange is the range of the two keys that Load needs for a machine that knows its level, its Digest and its Times, and nothing else.
 func ClockRange(group uint16) (from, to []byte) {
-	return appendKey(nil, group, keyClock), appendKey(nil, group, keyClock+1)
+	return appendKey(nil, group, keyLevel), appendKey(nil, group, keyClock+1)
 }
 
 // after is the smallest key behind all that begin with prefix.

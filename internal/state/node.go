@@ -13,7 +13,7 @@ type node struct {
 	last  uint64        // number of its last record applied, in this epoch
 	nonce [16]byte      // of its last NodeUp
 	level uint32        // the highest that its binary knows [7.1]
-	// reports are its last digests, the newest last.
+	// reports are its last digests, in the order in which they came.
 	reports []report
 	disk    command.Room // as it said last
 	memory  uint64       // bytes of state that it has memory for, 0: it didn't say

@@ -29,6 +29,9 @@ type Options struct {
 	Node uint64
 	// Cluster is the cluster id that the caller expects, zero where it does not know any.
 	Cluster [16]byte
+	// CheckLevel refuses a state's feature level, and says by which version it was raised; it is asked before anything is
+	// written. Nil: every level is taken.
+	CheckLevel func(level uint32, version string) error
 	// SafetyOff opens or makes a directory marked "safety off": nothing is synced. A directory with the other mark is
 	// refused either way.
 	SafetyOff bool
@@ -46,6 +49,9 @@ type Dir struct {
 	mu    sync.Mutex
 	stamp Stamp  // guarded by mu
 	key   uint64 // salts the log's checksums; never changes
+	level uint32 // of the LEVEL file, if levelRead; guarded by mu
+
+	levelRead bool
 }
 
 // Open locks the directory, makes it and its stamp where they do not exist, and checks the stamp. Errors: ErrLocked,
@@ -97,7 +103,10 @@ func (d *Dir) load(opts Options) error {
 			return err
 		}
 		d.stamp, d.key = stamp, key
-		return stamp.check(d.path, opts)
+		if err := stamp.check(d.path, opts); err != nil {
+			return err
+		}
+		return d.checkLevel(opts.CheckLevel)
 	}
 	d.key = d.draw()
 	d.stamp = Stamp{Cluster: opts.Cluster, Node: opts.Node, SafetyOff: opts.SafetyOff}

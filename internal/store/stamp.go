@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Stamp says whose a directory is. docs/format/log.md draws the file.
@@ -69,6 +71,15 @@ func (s Stamp) encode(key uint64) []byte {
 	}
 	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
 	return b
+}
+
+// StampOf is the stamp of a data directory that needn't be opened for it, in fs (nil: the operating system's). Errors as Open's.
+func StampOf(files FS, dir string) (Stamp, error) {
+	if files == nil {
+		files = vfs.Default
+	}
+	s, _, err := readStamp(files, files.PathJoin(dir, stampName))
+	return s, err
 }
 
 // readStamp reads the stamp file and checks that it can be understood.

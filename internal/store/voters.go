@@ -6,11 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"strconv"
-	"strings"
 )
 
 // votersName is the file that lists the ids of the nodes that the cluster was founded with.
@@ -59,17 +57,17 @@ func encodeVoters(voters []uint64) []byte {
 	for _, v := range voters {
 		b = append(strconv.AppendUint(b, v, 10), '\n')
 	}
-	return fmt.Appendf(b, "crc32c %08x\n", crc32.Checksum(b, castagnoli))
+	return seal(b)
 }
 
 func decodeVoters(b []byte) (voters []uint64, ok bool) {
-	lines := strings.Split(string(b), "\n")
-	for _, line := range lines[:max(len(lines)-2, 0)] {
+	lines, ok := unseal(b)
+	for _, line := range lines {
 		v, err := strconv.ParseUint(line, 10, 64)
 		if err != nil || len(voters) > 0 && v <= voters[len(voters)-1] {
 			return nil, false
 		}
 		voters = append(voters, v)
 	}
-	return voters, len(voters) > 0 && bytes.Equal(encodeVoters(voters), b)
+	return voters, ok && len(voters) > 0 && bytes.Equal(encodeVoters(voters), b)
 }
