@@ -52,7 +52,7 @@ All but init and join speak to the admin API of a running node.`,
 			RunE: func(c *cobra.Command, _ []string) error { return f.status(c) },
 		},
 		f.tokenCommand(),
-		f.removeCommand(), f.transferCommand(),
+		f.removeCommand(), f.transferCommand(), f.finalizeCommand(), f.setTimeCommand(),
 		{
 			Use: "step-down", Short: "Move leadership to another node", Args: noArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return f.move(c, "/api/v1/cluster/step-down", nil) },
@@ -109,7 +109,10 @@ func (f *clusterFlags) status(c *cobra.Command) error {
 		return err
 	}
 	return f.print(c.OutOrStdout(), cl, func(out io.Writer) error {
-		fmt.Fprintf(out, "cluster %s, history %d, leader %d\n", cl.ID, cl.History, cl.Leader)
+		fmt.Fprintf(out, "cluster %s, history %d, leader %d, feature level %d\n", cl.ID, cl.History, cl.Leader, cl.Level)
+		if cl.Supported > cl.Level {
+			fmt.Fprintf(out, "every member knows feature level %d; \"oncemq cluster finalize\" raises it, and then there is no way back to the version before\n", cl.Supported)
+		}
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NODE\tNAME\tROLE\tSTATE\tCONNECTIONS\tPEER\tCLIENTS")
 		for i := range cl.Members {

@@ -62,6 +62,14 @@ type Cluster struct {
 	Node    uint64   `json:"node"`   // that answered
 	Leader  uint64   `json:"leader"` // 0: none known
 	Members []Member `json:"members"`
+	// Level is the feature level at which the state is, LevelBy the version that raised it, Supported the highest level that every
+	// member's binary knows: where it is above Level, finalize may raise that.
+	Level     uint32 `json:"level"`
+	LevelBy   string `json:"level_by"`
+	Supported uint32 `json:"supported"`
+	// Skipped are the indexes of entries that were passed over; TimeSet is the last setting of civil time, absent where there was none.
+	Skipped []uint64 `json:"skipped,omitempty"`
+	TimeSet *TimeSet `json:"time_set,omitempty"`
 	// Tokens are those that nobody has used yet.
 	Tokens []OpenToken `json:"tokens"`
 }
@@ -129,6 +137,8 @@ func (a *api) mountCluster(mux *http.ServeMux, members Members, leadership Leade
 	if members != nil {
 		a.route(mux, "/api/v1/cluster", methods{http.MethodGet: a.showCluster})
 		a.route(mux, "/api/v1/cluster/tokens", methods{http.MethodPost: a.makeToken})
+		a.route(mux, "/api/v1/cluster/finalize", methods{http.MethodPost: a.finalize})
+		a.route(mux, "/api/v1/cluster/set-time", methods{http.MethodPost: a.setTime})
 		a.route(mux, "/api/v1/cluster/remove", methods{http.MethodPost: a.removeMembers})
 	}
 	if leadership != nil {

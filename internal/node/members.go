@@ -29,6 +29,7 @@ func (m *members) Cluster(ctx context.Context) (admin.Cluster, error) {
 		for i, x := range m.Members() {
 			c.Members = append(c.Members, member(&x, counts[i].connections))
 		}
+		versions(m, &c)
 		for _, t := range m.Tokens() {
 			c.Tokens = append(c.Tokens, admin.OpenToken{Expires: time.UnixMilli(t.Expires).UTC(), Replace: uint64(t.Replace)})
 		}
@@ -40,6 +41,25 @@ func (m *members) Cluster(ctx context.Context) (admin.Cluster, error) {
 	c = <-found
 	c.Leader = uint64(r.Status().Leader)
 	return c, nil
+}
+
+// versions fills in what the state says of levels, skipped entries and civil time.
+func versions(m *state.Machine, c *admin.Cluster) {
+	c.Level, c.LevelBy = m.Level()
+	c.Supported = command.Level
+	for _, x := range m.Members() {
+		if !x.Leaving {
+			c.Supported = min(c.Supported, x.Level)
+		}
+	}
+	for _, s := range m.Skips() {
+		c.Skipped = append(c.Skipped, s.Index)
+	}
+	if t := m.TimeSet(); t.Index != 0 {
+		c.TimeSet = &admin.TimeSet{
+			Entry: t.Index, From: time.UnixMilli(t.From).UTC(), To: time.UnixMilli(t.To).UTC(), Node: uint64(t.Node), By: t.By,
+		}
+	}
 }
 
 func member(x *state.MemberInfo, connections int) admin.Member {

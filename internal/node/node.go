@@ -114,6 +114,7 @@ func (n *Node) openReplica() (err error) {
 		Limits:    limits(cfg.Sizes),
 		Mailbox:   n.server,
 		Fatal:     n.opts.Fatal,
+		Version:   n.opts.Version,
 		Logger:    n.opts.Logger,
 		Listener:  n.links.listener, Security: n.links.security(), Joiner: door,
 	})

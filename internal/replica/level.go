@@ -47,10 +47,10 @@ func (a *applier) guarded(e *pb.Entry, effects []command.Effect) (out []command.
 	return out, nil
 }
 
-// keepLevel writes down that the state's level has risen.
+// keepLevel writes down the level at which the state begins, or to which it has risen.
 func (a *applier) keepLevel() error {
 	level, version := a.machine.Level()
-	if level == a.level {
+	if _, _, founded := a.machine.Cluster(); !founded || level == a.level {
 		return nil
 	}
 	if a.raised != nil {

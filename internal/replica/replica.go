@@ -85,6 +85,7 @@ func (o *Options) validate() error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	o.Version = o.Version[:min(len(o.Version), command.MaxVersion)]
 	if o.Civil == nil {
 		o.Civil = func() int64 { return time.Now().UnixMilli() }
 	}

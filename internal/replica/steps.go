@@ -132,7 +132,9 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 		home: s.home, mailbox: s.opts.Mailbox, requests: s.requests, applied: s.start.Applied, history: stamp.History,
 		logger: s.logger, raised: s.raised, skips: s.skips,
 	}
-	s.applier.level, _ = s.decides.Level()
+	if _, _, founded := s.decides.Cluster(); founded {
+		s.applier.level, _ = s.decides.Level()
+	}
 	s.applier.report()
 	s.events.put(event{kind: evProgress, progress: s.applier.out.progress})
 	return nil
