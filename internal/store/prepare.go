@@ -1,22 +1,11 @@
 package store
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"io/fs"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
-
-// membersName is the file in which a node that has joined finds the others, until its state has them.
-const membersName = "MEMBERS"
 
 // Joined is what the directory of a node begins with that has joined a cluster.
 type Joined struct {
@@ -83,7 +72,7 @@ func (p *Preparation) Finish(j Joined) error {
 	if err := d.SetVoters(j.Voters); err != nil {
 		return err
 	}
-	if err := replaceFile(d.fs, d.path, membersName, encodeMembers(j.Members)); err != nil {
+	if err := d.SetMembers(j.Members); err != nil {
 		return err
 	}
 	return writeStamp(d.fs, d.path, Stamp{Node: j.Node, Cluster: j.Cluster, History: j.History}, d.draw())
@@ -91,48 +80,3 @@ func (p *Preparation) Finish(j Joined) error {
 
 // Close releases the lock.
 func (p *Preparation) Close() error { return p.lock.Close() }
-
-// Members are the addresses of the cluster's nodes that the directory was prepared with; nil where it wasn't. Errors: ErrCorrupt.
-func (d *Dir) Members() (map[uint64]string, error) {
-	path := d.Path(membersName)
-	f, err := d.fs.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", path, err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
-	if err != nil {
-		return nil, fmt.Errorf("%w: reading %s: %w", ErrCorrupt, path, err)
-	}
-	members, ok := decodeMembers(b)
-	if !ok {
-		return nil, fmt.Errorf("%w: %s is not a list of members with the right checksum", ErrCorrupt, path)
-	}
-	return members, nil
-}
-
-// encodeMembers is "ID ADDRESS" a line, by id, and a line with the checksum of those before it.
-func encodeMembers(members map[uint64]string) []byte {
-	var b []byte
-	for _, id := range slices.Sorted(maps.Keys(members)) {
-		b = fmt.Appendf(b, "%d %s\n", id, members[id])
-	}
-	return fmt.Appendf(b, "crc32c %08x\n", crc32.Checksum(b, castagnoli))
-}
-
-func decodeMembers(b []byte) (map[uint64]string, bool) {
-	members := map[uint64]string{}
-	lines := strings.Split(string(b), "\n")
-	for _, line := range lines[:max(len(lines)-2, 0)] {
-		id, address, ok := strings.Cut(line, " ")
-		n, err := strconv.ParseUint(id, 10, 64)
-		if !ok || err != nil {
-			return nil, false
-		}
-		members[n] = address
-	}
-	return members, bytes.Equal(encodeMembers(members), b)
-}

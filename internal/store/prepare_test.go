@@ -92,15 +92,3 @@ func TestPrepareDirectoryCrash(t *testing.T) {
 		t.Errorf("%d whole, %d not: nothing was cut", whole, not)
 	}
 }
-
-// TestMembersDamage: a flipped bit is found.
-func TestMembersDamage(t *testing.T) {
-	b := encodeMembers(testJoined.Members)
-	for i := range b {
-		bad := slices.Clone(b)
-		bad[i] ^= 1
-		if m, ok := decodeMembers(bad); ok {
-			t.Errorf("byte %d flipped: %v", i, m)
-		}
-	}
-}
