@@ -29,12 +29,14 @@ var ErrNoQueue = errors.New("oncemq: no such queue")
 type Status struct {
 	Node         uint64 `json:"node"`
 	Leader       uint64 `json:"leader"` // 0: none known
-	Role         string `json:"role"`   // leader, follower, candidate, pre-candidate
+	Role         string `json:"role"`   // leader, follower, candidate, pre-candidate, starting, recovering
 	Term         uint64 `json:"term"`
 	AppliedIndex uint64 `json:"applied_index"`
 	PID          int    `json:"pid"`
 	Version      string `json:"version"`
 	Safety       string `json:"safety"` // on or off
+	// Recovering is why the node's directory is damaged, where it recovers from the others.
+	Recovering string `json:"recovering,omitempty"`
 	// LagMillis is how long ago the oldest entry that isn't applied here was known to be committed.
 	LagMillis int64 `json:"lag_ms"`
 	Room      Room  `json:"room"`

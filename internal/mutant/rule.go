@@ -52,7 +52,7 @@ func (m Mutant) contract() string {
 		return "C9"
 	case AnyAttempt:
 		return "C12"
-	case SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked:
+	case SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked, AskerCounts, AnyCheckpoint:
 		return "C14"
 	case LocalBarrier:
 		return "C16"

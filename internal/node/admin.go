@@ -40,7 +40,7 @@ func (a *adminNode) Status() admin.Status {
 	}
 	return admin.Status{
 		Node: uint64(st.Node), Leader: uint64(st.Leader), Role: st.Role, Term: st.Term, AppliedIndex: st.Applied,
-		PID: a.pid, Version: a.version, Safety: safety,
+		PID: a.pid, Version: a.version, Safety: safety, Recovering: st.Recovering,
 		LagMillis: st.Lag.Milliseconds(), Room: showRoom(room), Alarms: append([]string{}, alarms(room, st.Lag)...),
 	}
 }

@@ -9,15 +9,15 @@ import (
 )
 
 // Serve runs a node until ctx ends, and then returns nil. A node that was too far behind and has fetched a newer state ends by
-// itself, and is opened again at once at the same addresses: its clients were moved on, as by a restart, and only the first
-// life is announced. Any other end is an error.
+// itself, and so does one that has found its directory damaged or has recovered; it is opened again at once at the same addresses: its
+// clients were moved on, as by a restart, and only the first life is announced. Any other end is an error.
 func Serve(ctx context.Context, opts Options) error {
 	for {
 		n, err := Open(opts)
 		if err != nil {
 			return err
 		}
-		if err = n.Run(ctx); !errors.Is(err, replica.ErrInstalled) {
+		if err = n.Run(ctx); !errors.Is(err, replica.ErrInstalled) && !errors.Is(err, replica.ErrDamaged) {
 			return err
 		}
 		opts.Logger.Info("the node begins anew", "node", opts.Config.Node, "because", err)

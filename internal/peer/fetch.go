@@ -24,7 +24,7 @@ const (
 	// fetchTimeout ends a fetch whose other side stands still.
 	fetchTimeout = 10 * time.Second
 	// maxRequest is the longest body of a request.
-	maxRequest = 64
+	maxRequest = 256
 	// burst is for how long at most the rate's allowance gathers.
 	burst = 50 * time.Millisecond
 )
@@ -34,6 +34,9 @@ type Source interface {
 	// OpenFetch opens a file of a checkpoint at an offset, for reading up to its end; the caller closes it. It is called by
 	// several goroutines. Its error is told to the other node.
 	OpenFetch(checkpoint [16]byte, file uint64, offset int64) (io.ReadCloser, error)
+	// OpenQuery answers a question of another node, the bytes of which are its caller's and mean nothing here; the caller closes
+	// the answer. It is called by several goroutines. Its error is told to the other node.
+	OpenQuery(from uint64, question []byte) (io.ReadCloser, error)
 }
 
 // fetchRequest asks for a file from an offset on.
@@ -78,8 +81,18 @@ func (n *Network) Fetch(ctx context.Context, peer uint64) (*Fetching, error) {
 // take's.
 func (f *Fetching) Get(checkpoint [16]byte, file uint64, offset int64, take func(piece []byte) error) error {
 	request := fetchRequest{checkpoint, file, uint64(offset)}
+	return f.get(frameFetch, request.appendTo(nil), take)
+}
+
+// Query puts a question of at most 256 bytes to the peer and gives its answer to take, as Get does.
+func (f *Fetching) Query(question []byte, take func(piece []byte) error) error {
+	return f.get(frameQuery, question, take)
+}
+
+// get sends a request and takes what comes.
+func (f *Fetching) get(request byte, body []byte, take func(piece []byte) error) error {
 	f.conn.SetDeadline(time.Now().Add(fetchTimeout))
-	if err := writeFrame(f.conn, frameFetch, request.appendTo(nil)); err != nil {
+	if err := writeFrame(f.conn, request, body); err != nil {
 		return err
 	}
 	for {
@@ -111,7 +124,7 @@ func (f *Fetching) Close() error {
 }
 
 // serveFetch answers the requests of a connection until it ends.
-func (n *Network) serveFetch(conn net.Conn, r *bufio.Reader) error {
+func (n *Network) serveFetch(conn net.Conn, r *bufio.Reader, from uint64) error {
 	select {
 	case n.fetches <- struct{}{}:
 		defer func() { <-n.fetches }()
@@ -126,27 +139,36 @@ func (n *Network) serveFetch(conn net.Conn, r *bufio.Reader) error {
 			return err
 		}
 		buf = grown
-		if kind != frameFetch {
-			return fmt.Errorf("%w: kind %d instead of a request", ErrFrame, kind)
-		}
-		request, err := decodeFetchRequest(body)
+		open, err := n.requested(kind, body, from)
 		if err != nil {
 			return err
 		}
-		if out, err = n.sendFile(conn, request, out); err != nil {
+		if out, err = n.sendFile(conn, open, out); err != nil {
 			return err
 		}
 	}
 }
 
+// requested reads a request, and returns what opens the answer.
+func (n *Network) requested(kind byte, body []byte, from uint64) (open func() (io.ReadCloser, error), err error) {
+	switch kind {
+	case frameFetch:
+		r, err := decodeFetchRequest(body)
+		return func() (io.ReadCloser, error) { return n.config.Source.OpenFetch(r.checkpoint, r.file, int64(r.offset)) }, err
+	case frameQuery:
+		return func() (io.ReadCloser, error) { return n.config.Source.OpenQuery(from, body) }, nil
+	}
+	return nil, fmt.Errorf("%w: kind %d instead of a request", ErrFrame, kind)
+}
+
 // sendFile sends what was asked for. A file that can't be read is refused, and the connection goes on: it is for the other node
 // to decide.
-func (n *Network) sendFile(conn net.Conn, request fetchRequest, out []byte) ([]byte, error) {
+func (n *Network) sendFile(conn net.Conn, open func() (io.ReadCloser, error), out []byte) ([]byte, error) {
 	refuse := func(err error) error { return writeFrame(conn, frameRefusal, fmt.Appendf(nil, "%.400s", err)) }
 	if n.config.Source == nil {
 		return out, refuse(errors.New("this node offers nothing"))
 	}
-	file, err := n.config.Source.OpenFetch(request.checkpoint, request.file, int64(request.offset))
+	file, err := open()
 	if err != nil {
 		return out, refuse(err)
 	}

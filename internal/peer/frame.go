@@ -19,6 +19,7 @@ const (
 	frameNote    = 6
 	frameFetch   = 7
 	frameChunk   = 8
+	frameQuery   = 9
 
 	// Of the join protocol alone.
 	frameJoin     = 32

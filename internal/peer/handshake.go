@@ -78,6 +78,9 @@ func decodeHello(body []byte) (h hello, err error) {
 // errNotFounded is quiet: the other side is about to found the cluster, or we are.
 var errNotFounded = errors.New("the cluster isn't founded here yet")
 
+// errRecovering is quiet as well: the other side's directory is damaged, and it takes no part before it is whole.
+var errRecovering = errors.New("this node recovers and takes no part yet")
+
 // checkStamps is nil where two nodes may talk; asking is true for the bootstrap question,
 // which a node with an empty directory may put and answer.
 func checkStamps(own, other Stamp, asking bool) error {
@@ -117,8 +120,10 @@ func (n *Network) greet(conn net.Conn, peer uint64, what purpose) (Stamp, error)
 	}
 	switch kind {
 	case frameRefusal:
-		if string(body) == errNotFounded.Error() {
-			return Stamp{}, errNotFounded
+		for _, quiet := range []error{errNotFounded, errRecovering} {
+			if string(body) == quiet.Error() {
+				return Stamp{}, quiet
+			}
 		}
 		return Stamp{}, fmt.Errorf("%w: %s", ErrRefused, body)
 	case frameWelcome:
@@ -182,7 +187,13 @@ func (n *Network) judge(own Stamp, h hello) error {
 	case h.purpose < purposeAsk || h.purpose > purposeFetch:
 		return fmt.Errorf("unknown purpose %d", h.purpose)
 	}
-	return checkStamps(own, h.stamp, h.purpose == purposeAsk)
+	if err := checkStamps(own, h.stamp, h.purpose == purposeAsk); err != nil {
+		return err
+	}
+	if n.config.FetchOnly && (h.purpose == purposeUrgent || h.purpose == purposeBulk) {
+		return errRecovering
+	}
+	return nil
 }
 
 func writeFrame(conn net.Conn, kind byte, body []byte) error {

@@ -135,12 +135,13 @@ func (g *goneState) failed(l *link, err error) time.Duration {
 	g.tries++
 	handler := l.net.config.Handler
 	switch {
-	case errors.Is(err, errNotFounded) || errors.Is(err, ErrRefused):
+	case errors.Is(err, errNotFounded):
+		return minRedial
+	case errors.Is(err, errRecovering):
+		return maxRedial
+	case errors.Is(err, ErrRefused):
 		// It lives; it only doesn't want us (yet).
 		l.net.complain(l.peer, "dialling", err)
-		if errors.Is(err, errNotFounded) {
-			return minRedial
-		}
 		return refusalPause
 	case errors.Is(err, syscall.ECONNREFUSED):
 		if !g.refused {

@@ -76,6 +76,9 @@ func (n *Network) Run(ctx context.Context) {
 		wg.Go(func() { n.accept(ctx, &wg) })
 	}
 	for _, l := range n.links {
+		if n.config.FetchOnly {
+			break
+		}
 		wg.Go(func() {
 			select {
 			case <-n.founded:
@@ -220,7 +223,7 @@ func (n *Network) serve(conn net.Conn, r *bufio.Reader, h hello) {
 	case purposeAsk:
 		return
 	case purposeFetch:
-		if err := n.serveFetch(conn, r); errors.Is(err, ErrFrame) {
+		if err := n.serveFetch(conn, r, from); errors.Is(err, ErrFrame) {
 			n.complain(from, "serving a fetch", err)
 		}
 		return
@@ -323,7 +326,7 @@ func (n *Network) untrack(conn net.Conn) {
 
 // complain logs what only people can mend, each text at most every 10 s; of strangers (peer 0), who can bring ever new ones, any one.
 func (n *Network) complain(peer uint64, doing string, err error) {
-	if errors.Is(err, errNotFounded) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
+	if errors.Is(err, errNotFounded) || errors.Is(err, errRecovering) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
 		return
 	}
 	text := fmt.Sprint(peer, doing, err)

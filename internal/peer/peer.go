@@ -122,6 +122,8 @@ type Config struct {
 	Source Source
 	// FetchBytes is how many bytes a second are sent to all who fetch; 100 MiB where 0.
 	FetchBytes int64
+	// FetchOnly is for a node that recovers: it asks and fetches, and others may do so here, but there are no streams.
+	FetchOnly bool
 	// Logger is slog.Default() where nil.
 	Logger *slog.Logger
 	// QueueBytes bounds what waits for one stream; 16 MiB where 0.

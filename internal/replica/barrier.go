@@ -134,6 +134,7 @@ func (b *barriers) expire(c *core) {
 // at or below index. It answers the earlier ones too.
 func (c *core) barrierAnswered(seq, index uint64) {
 	b := &c.barriers
+	c.heardMajority(seq)
 	for len(b.sent) > 0 && b.sent[0].seq <= seq {
 		s := b.sent[0]
 		b.sent = b.sent[1:]

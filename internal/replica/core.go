@@ -48,6 +48,7 @@ type core struct {
 	lead     uint64
 	term     uint64
 	commit   uint64
+	last     uint64   // the highest index that raft wanted appended, or that the log had at the start
 	own      uint64   // the first entry of this leader's own term, 0 where it isn't appended yet
 	progress progress // what this replica has applied
 
@@ -65,8 +66,9 @@ type core struct {
 	rooms      rooms
 	cutIndex   uint64 // told or known to be on every node's disk
 	cutTick    time.Duration
-	tickIndex  uint64 // applied index at which a Tick was last proposed
-	tickEntry  uint64 // index of its entry, as far as that can be told
+	askings    map[uint64]*asking // of nodes that recover
+	tickIndex  uint64             // applied index at which a Tick was last proposed
+	tickEntry  uint64             // index of its entry, as far as that can be told
 
 	transferUntil time.Duration // leadership is being handed over
 	again         bool          // something changed that the timers must see at once
@@ -89,6 +91,7 @@ type event struct {
 	progress progress
 	done     func(bool)   // evBarrier
 	room     command.Room // evRoom
+	ask      func()       // evAsk
 }
 
 type eventKind uint8
@@ -110,6 +113,7 @@ const (
 	evLeave    // end this node's own epoch: note
 	evDigest   // this replica's digest: note
 	evRoom     // this node's disk has that room now
+	evAsk      // another node that recovers asks
 )
 
 // progress is what the apply goroutine tells after each group of entries.
@@ -249,6 +253,8 @@ func (c *core) handle(e *event) {
 		c.transfer(anyone)
 	case evRoom:
 		c.ownRoom(e.room)
+	case evAsk:
+		e.ask()
 	case evLeave:
 		c.tellLeader(e.note)
 	case evDigest:

@@ -34,6 +34,10 @@ var (
 	// ErrSafetyOff: with safety off there is nothing that a backup could hold to.
 	ErrSafetyOff = errors.New("oncemq: safety is off; what this node has may never have happened, and isn't backed up")
 
+	// ErrDamaged: the data directory turned out to be damaged. It ends a running Replica that can recover from the other nodes;
+	// open it again.
+	ErrDamaged = errors.New("oncemq: the data directory is damaged, and the node recovers from the others")
+
 	// ErrDiverged: with safety off, this node had answered what the cluster never got. It
 	// has to start anew.
 	ErrDiverged = errors.New("oncemq: with safety off, this node answered what the cluster never got")

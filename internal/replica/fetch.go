@@ -114,7 +114,7 @@ func (r *Replica) fetchLoop(stop <-chan struct{}) {
 		if o == nil || o.Index <= r.state.AppliedIndex() {
 			continue
 		}
-		err := r.fetch(ctx, o)
+		err := r.fetch(ctx, o, nil)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -151,11 +151,11 @@ func (r *Replica) endEpoch(reason string) {
 // errOvertaken: the log has brought the node past the checkpoint that it was fetching.
 var errOvertaken = errors.New("the checkpoint isn't needed any more")
 
-// fetch fetches a checkpoint; what breaks goes on where it was.
-func (r *Replica) fetch(ctx context.Context, o *Offer) error {
+// fetch fetches a checkpoint; what breaks goes on where it was. note, where given, adds to what is fetched before it is complete.
+func (r *Replica) fetch(ctx context.Context, o *Offer, note func(*store.Fetch) error) error {
 	began, moved, have := time.Now(), time.Now(), int64(-1)
 	for {
-		f, err := r.fetchSome(ctx, o)
+		f, err := r.fetchSome(ctx, o, note)
 		if err == nil {
 			r.logger.Info("a checkpoint is fetched and verified", "entry", o.Index, "bytes", f.Bytes(), "took", time.Since(began))
 			return nil
@@ -178,7 +178,7 @@ func (r *Replica) fetch(ctx context.Context, o *Offer) error {
 }
 
 // fetchSome fetches on one connection what is missing, and verifies the whole.
-func (r *Replica) fetchSome(ctx context.Context, o *Offer) (*store.Manifest, error) {
+func (r *Replica) fetchSome(ctx context.Context, o *Offer, note func(*store.Fetch) error) (*store.Manifest, error) {
 	conn, err := r.peers.Fetch(ctx, o.Node)
 	if err != nil {
 		return nil, err
@@ -201,6 +201,11 @@ func (r *Replica) fetchSome(ctx context.Context, o *Offer) (*store.Manifest, err
 	defer f.Close()
 	if m := &f.Manifest; m.ID != o.ID || m.Index != o.Index || m.Term != o.Term {
 		return nil, fmt.Errorf("%w: it is of entry %d, term %d; offered was entry %d, term %d", store.ErrFetched, m.Index, m.Term, o.Index, o.Term)
+	}
+	if note != nil {
+		if err := note(f); err != nil {
+			return nil, err
+		}
 	}
 	for {
 		file, offset, err := f.Next()

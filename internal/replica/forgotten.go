@@ -30,5 +30,5 @@ func (c *core) acknowledged(index, by uint64) error {
 		return nil
 	}
 	return fmt.Errorf("%w: this node has acknowledged entry %d, as node %d knows, and its log ends with %d: the disk lost what it had synced, or an older copy was put back; "+
-		"put the newest directory of this node back, since this version can't fill it from its peers", store.ErrCorrupt, index, by, last)
+		"it must not vote before it has got all of that from a leader", store.ErrCorrupt, index, by, last)
 }

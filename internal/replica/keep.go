@@ -18,7 +18,7 @@ func (s *steps) keep(now time.Duration) error {
 	if s.opts.SafetyOff {
 		return nil
 	}
-	if err := s.offers.step(now, s.logger); err != nil {
+	if err := s.offers.step(now, s.state.AppliedIndex(), s.logger); err != nil {
 		return err
 	}
 	everyone, applied, size := s.everyone.Load(), s.state.AppliedIndex(), s.log.SizeBytes()

@@ -80,7 +80,7 @@ func TestOfferExpires(t *testing.T) {
 	step := func(pass time.Duration, everyone uint64) bool {
 		t.Helper()
 		now += pass
-		if err := s.step(now, slog.Default()); err != nil {
+		if err := s.step(now, 0, slog.Default()); err != nil {
 			t.Fatal(err)
 		}
 		s.expire(now, time.Minute, everyone, 100, false)

@@ -7,6 +7,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 // entry applies one entry to the machine, or passes over it.
@@ -67,5 +68,5 @@ func differs(e *command.Effect) error {
 	if e.Count == 0 {
 		return fmt.Errorf("%w after entry %d, and no two nodes agree: nobody can say which one is right, so all of them stop; restore a backup, or choose one of them by \"oncemq recover --force-new-cluster\"", ErrDiffers, e.Number)
 	}
-	return fmt.Errorf("%w from that of %d others after entry %d; empty its directory and let it join anew", ErrDiffers, e.Count, e.Number)
+	return fmt.Errorf("%w: %w from that of %d others after entry %d", store.ErrCorrupt, ErrDiffers, e.Count, e.Number)
 }

@@ -67,6 +67,7 @@ func (c *core) entries(entries []*pb.Entry) {
 	if len(entries) == 0 {
 		return
 	}
+	c.last = entries[len(entries)-1].GetIndex()
 	for _, e := range entries {
 		if c.own == 0 && c.leads() && e.GetTerm() == c.term {
 			c.own = e.GetIndex()

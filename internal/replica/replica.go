@@ -29,6 +29,8 @@ type Replica struct {
 	peers *peer.Network
 	shelf shelf // the checkpoint that others may fetch
 
+	damage error // why this node recovers and takes no part; nil: it takes part
+
 	fetched atomic.Int64 // bytes of checkpoints that were fetched
 
 	inUse  sync.RWMutex // read-locked while a backup is made
@@ -54,7 +56,7 @@ func Open(opts Options) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{steps: newSteps(opts, time.Now(), cryptoRandom), done: make(chan struct{}), ended: make(chan struct{})}
-	if err := r.openFiles(); err != nil {
+	if err := r.openDamaged(r.openFiles()); err != nil {
 		return nil, errors.Join(err, r.closeFiles())
 	}
 	if err := r.listen(); err != nil {
@@ -67,10 +69,11 @@ func Open(opts Options) (*Replica, error) {
 	r.peers = peer.New(peer.Config{
 		Stamp: r.stamp(), Addresses: addresses, Listener: r.opts.Listener, Dial: opts.Dial,
 		Handler: peerHandler{r.events, r.events.putBounded}, Logger: r.logger, QueueBytes: opts.Limits.PeerQueueBytes,
-		Source: r, FetchBytes: r.opts.Limits.FetchBytes, Security: opts.Security, Joiner: opts.Joiner,
+		Source: r, FetchBytes: r.opts.Limits.FetchBytes, Security: opts.Security, Joiner: opts.Joiner, FetchOnly: r.damage != nil,
 	})
 	r.network = r.peers
 	r.starting()
+	r.showDamage()
 	return r, nil
 }
 
@@ -96,7 +99,9 @@ func (o *Options) validate() error {
 // openFiles opens directory, log and state, and loads the machine.
 func (r *Replica) openFiles() (err error) {
 	o := &r.opts
-	if r.dir, err = store.Open(store.Options{Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff, CheckLevel: command.CheckLevel}); err != nil {
+	if r.dir, err = store.Open(store.Options{
+		Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff, CheckLevel: command.CheckLevel, Recover: !o.SafetyOff && len(o.Peers) > 1,
+	}); err != nil {
 		return err
 	}
 	logOptions := store.LogOptions{Group: group, SegmentBytes: o.Limits.SegmentBytes}
@@ -114,6 +119,9 @@ func (r *Replica) openFiles() (err error) {
 				*limit = min(*limit, int64(total/5))
 			}
 		}
+	}
+	if r.dir.Loss() != 0 {
+		return nil
 	}
 	log, err := r.dir.OpenLog(logOptions)
 	if err != nil {
@@ -170,13 +178,8 @@ func (r *Replica) Run(ctx context.Context) error {
 	network.Go(func() { r.peers.Run(netCtx) })
 	asking, stopAsking := context.WithCancel(ctx)
 	network.Go(func() { <-r.done; stopAsking() })
-	stamp, err := r.found(asking)
-	if err == nil {
-		// Stream ids must rise over restarts.
-		err = r.build(stamp, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), uint64(time.Now().UnixMicro()))
-	}
-	if err == nil {
-		for _, loop := range []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop, r.fetchLoop, r.roomLoop} {
+	if todo, err := r.join(asking); err == nil {
+		for _, loop := range todo {
 			loops.Go(func() { loop(r.done) })
 		}
 	} else if asking.Err() == nil {
@@ -195,7 +198,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	if r.applier != nil {
 		r.home.end() // nobody answers these any more
 	}
-	if r.flush.Load() && r.failure.Load() == nil {
+	if r.flush.Load() && r.failure.Load() == nil && r.damage == nil {
 		if r.closeErr = r.state.Flush(); errors.Is(r.closeErr, store.ErrFull) {
 			r.closeErr = nil // it comes again from the log
 		}
@@ -207,8 +210,27 @@ func (r *Replica) Run(ctx context.Context) error {
 	return r.closeErr
 }
 
-// fail ends the node for good.
+// join makes what takes part in the cluster, or recovers, and returns the goroutines of that.
+func (r *Replica) join(ctx context.Context) ([]func(<-chan struct{}), error) {
+	if r.damage != nil {
+		return []func(<-chan struct{}){r.recoverLoop}, nil
+	}
+	stamp, err := r.found(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Stream ids must rise over restarts.
+	if err := r.build(stamp, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), uint64(time.Now().UnixMicro())); err != nil {
+		return nil, err
+	}
+	return []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop, r.fetchLoop, r.roomLoop}, nil
+}
+
+// fail ends the node for good, or so that it begins anew to recover.
 func (r *Replica) fail(err error) {
+	if r.failure.Load() == nil && r.damaged(err) {
+		return
+	}
 	if !r.failure.CompareAndSwap(nil, &err) {
 		return
 	}

@@ -117,9 +117,12 @@ func (r *Replica) Request(ctx context.Context, cmd command.Command) (command.Eff
 }
 
 // Read runs fn on the apply goroutine behind a barrier. fn must be quick and only read;
-// nothing of the machine may be kept. Errors: ErrNoQuorum, ErrClosed, ctx's: fn may then
+// nothing of the machine may be kept. Errors: ErrNoQuorum, ErrNoEpoch of a node that recovers, ErrClosed, ctx's: fn may then
 // still run.
 func (r *Replica) Read(ctx context.Context, fn func(*state.Machine)) error {
+	if r.damage != nil {
+		return ErrNoEpoch
+	}
 	answer := make(chan bool, 1)
 	r.Barrier(func(ok bool) {
 		if ok {

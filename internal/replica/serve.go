@@ -1,11 +1,13 @@
 package replica
 
 import (
+	"errors"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/mutant"
 	"github.com/oncemq/oncemq/internal/state"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 // Propose queues a record body (encoded commands of one connection, or of none) and owns
@@ -59,13 +61,16 @@ func (s *steps) Lag() time.Duration { return time.Duration(s.lagNanos.Load()) }
 func (s *steps) Lagging() bool { return s.Lag() > notReadyLag }
 
 // Message appends the stored message's bytes to dst, all sections as they came.
-// command.ErrNoMessage when it is gone.
+// command.ErrNoMessage when it is gone. One that can't be read ends the node, or lets it begin anew.
 func (s *steps) Message(dst []byte, inc command.Incarnation, message uint64) ([]byte, error) {
 	body, ok, err := state.ReadMessage(dst, group, inc, message, func(key, dst []byte) ([]byte, bool, error) {
 		return s.state.Get(key, dst)
 	})
-	if err == nil && !ok {
+	switch {
+	case err == nil && !ok:
 		err = command.ErrNoMessage
+	case errors.Is(err, store.ErrCorrupt):
+		s.lose(err)
 	}
 	return body, err
 }

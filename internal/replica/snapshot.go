@@ -107,6 +107,7 @@ type offers struct {
 
 	made    atomic.Pointer[Offer]
 	wanted  atomic.Bool
+	need    atomic.Uint64 // the entry that a wanted one must have; 0: any
 	touched atomic.Bool   // somebody asked or fetched since the last keep step
 	idle    time.Duration // of the keep step: since when nobody does
 	// everyone is what every node had on disk at the last keep step.
@@ -133,8 +134,34 @@ func (s *offers) offered() *Offer {
 	return nil
 }
 
+// atLeast is a checkpoint that has an entry, for a node that recovers; nil: one is made as soon as that entry is applied.
+func (s *offers) atLeast(index uint64) *Offer {
+	s.touched.Store(true)
+	if o := s.made.Load(); o != nil && o.Index >= index && o.Index+1 >= s.log.FirstIndex() {
+		return o
+	}
+	s.need.Store(index)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// due reports that a checkpoint is to be made: one is wanted, and there is none that will do.
+func (s *offers) due(old *Offer, applied uint64) bool {
+	usable := old != nil && old.Index+1 >= s.log.FirstIndex()
+	if need := s.need.Load(); need > 0 && applied >= need {
+		s.need.Store(0)
+		if !usable || old.Index < need {
+			return true
+		}
+	}
+	return s.wanted.Swap(false) && !usable
+}
+
 // step makes a checkpoint where one is wanted, and drops one that nobody wants any more.
-func (s *offers) step(now time.Duration, logger *slog.Logger) error {
+func (s *offers) step(now time.Duration, applied uint64, logger *slog.Logger) error {
 	if s.make == nil {
 		return nil
 	}
@@ -142,7 +169,7 @@ func (s *offers) step(now time.Duration, logger *slog.Logger) error {
 		s.idle = now
 	}
 	old := s.made.Load()
-	if s.wanted.Swap(false) && (old == nil || old.Index+1 < s.log.FirstIndex()) {
+	if s.due(old, applied) {
 		s.forget(old)
 		o, err := s.make()
 		if errors.Is(err, store.ErrDisk) || errors.Is(err, store.ErrCorrupt) {

@@ -16,6 +16,7 @@ const (
 	roleFollower     = "follower"
 	roleCandidate    = "candidate"
 	rolePreCandidate = "pre-candidate"
+	roleRecovering   = "recovering"
 )
 
 // Status is a snapshot of a node for the admin API.
@@ -23,8 +24,10 @@ type Status struct {
 	// Node is this node, Leader the known leader (0: none).
 	Node, Leader command.NodeID
 	// Role is leader, follower, candidate or pre-candidate; starting before Run has
-	// joined the cluster.
+	// joined the cluster; recovering of a node whose directory is damaged.
 	Role string
+	// Recovering is why the node recovers and takes no part, empty where it doesn't.
+	Recovering string
 	// Term, Commit and Applied are raft's; Applied is what the state machine has.
 	Term, Commit, Applied uint64
 	// Cluster is the cluster's id, zero until it is founded.
@@ -130,6 +133,9 @@ func (s *steps) Ready() error {
 func (r *Replica) Ready() error {
 	if err := r.Live(); err != nil {
 		return err
+	}
+	if r.damage != nil {
+		return fmt.Errorf("this node recovers from the others and takes no part yet: %w", r.damage)
 	}
 	return r.steps.Ready()
 }

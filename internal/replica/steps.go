@@ -107,7 +107,7 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	c := &core{
 		self: uint64(s.opts.Node), limits: s.opts.Limits, safety: !s.opts.SafetyOff, logger: s.logger,
 		rng: rng, home: s.home, version: s.opts.Version, stored: s.log.LastIndex, termAt: s.log.Term,
-		term: s.start.State.Term, commit: s.start.State.Commit, stamp: stamp, dropEntry: s.opts.testDrop,
+		last: s.start.Last, term: s.start.State.Term, commit: s.start.State.Commit, stamp: stamp, dropEntry: s.opts.testDrop,
 	}
 	if s.opts.SafetyOff {
 		c.limits.EntriesInFlight = 1 << 20

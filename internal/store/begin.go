@@ -33,14 +33,14 @@ func Begin(l BeginLog, s BeginState) (Start, error) {
 		return start, fmt.Errorf("%w: the state in %s has entry %d applied, the log in %s ends at %d; the end of the log is gone: put it back, or let the node join anew from its peers",
 			ErrCorrupt, s.Path(), start.Applied, l.Path(), start.Last)
 	}
-	if start.First > start.Applied+1 {
-		return start, fmt.Errorf("%w: the state in %s has entry %d applied, the log in %s begins at %d; what lies between is gone: put it back, or let the node join anew from its peers",
-			ErrCorrupt, s.Path(), start.Applied, l.Path(), start.First)
-	}
 	start.State.Commit = max(start.State.Commit, start.Applied)
 	if start.State.Commit > start.Last {
 		return start, fmt.Errorf("%w: the log in %s says that entry %d was committed, and ends at %d; its end is gone: put it back, or let the node join anew from its peers",
 			ErrCorrupt, l.Path(), start.State.Commit, start.Last)
+	}
+	if start.First > start.Applied+1 {
+		return start, damaged(LostState, fmt.Errorf("%w: the state in %s has entry %d applied, the log in %s begins at %d; what lies between is gone",
+			ErrCorrupt, s.Path(), start.Applied, l.Path(), start.First))
 	}
 	return start, nil
 }

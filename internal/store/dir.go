@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -35,6 +36,9 @@ type Options struct {
 	// SafetyOff opens or makes a directory marked "safety off": nothing is synced. A directory with the other mark is
 	// refused either way.
 	SafetyOff bool
+	// Recover has a stamp that is gone or damaged made anew from what the log says of itself; the directory is marked with
+	// LostPromise then.
+	Recover bool
 	// Random draws the directory's key and the nonces of segments, crypto/rand where nil. For simulators.
 	Random func() uint64
 }
@@ -99,6 +103,9 @@ func (d *Dir) load(opts Options) error {
 	}
 	if !empty {
 		stamp, key, err := readStamp(d.fs, d.Path(stampName))
+		if opts.Recover && errors.Is(err, ErrCorrupt) {
+			stamp, key, err = d.rebirth(opts, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -113,22 +120,23 @@ func (d *Dir) load(opts Options) error {
 	return writeStamp(d.fs, d.path, d.stamp, d.key)
 }
 
-// Empty reports that the directory does not exist or holds nothing of a node yet (no stamp, no log, no state). A nil file
+// Empty reports that the directory does not exist or holds nothing of a node yet (no stamp, no list of voters, no log, no state). A nil file
 // system is the operating system's.
 func Empty(files FS, dir string) (bool, error) {
 	if files == nil {
 		files = vfs.Default
 	}
-	for _, name := range []string{stampName, logName, stateName} {
-		_, err := files.Stat(files.PathJoin(dir, name))
-		if err == nil {
+	names, err := files.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	for _, name := range names {
+		_, generation := parseGenerationName(name)
+		if generation || slices.Contains([]string{stampName, badStampName, votersName, logName, stateName}, name) {
 			return false, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // Stamp is the directory's stamp.

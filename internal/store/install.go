@@ -23,6 +23,9 @@ func (d *Dir) Install(opts LogOptions) (installed *Manifest, err error) {
 	if err := opts.setDefaults(); err != nil {
 		return nil, err
 	}
+	if d.Loss() != 0 {
+		return d.heal(opts)
+	}
 	if err := d.sweep(); err != nil {
 		return nil, err
 	}
@@ -37,6 +40,11 @@ func (d *Dir) Install(opts LogOptions) (installed *Manifest, err error) {
 	if state == (HardState{}) {
 		return nil, d.DropFetch()
 	}
+	return d.install(m, state, seq, opts)
+}
+
+// install makes the checkpoint the next generation, and removes the one before.
+func (d *Dir) install(m *Manifest, state HardState, seq uint64, opts LogOptions) (*Manifest, error) {
 	next := d.Stamp().generation + 1
 	if err := d.prepare(next, m, state, seq, opts); err != nil {
 		if errors.Is(err, errNoSpace) {
@@ -135,6 +143,6 @@ func (d *Dir) switchTo(n uint32) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	stamp := d.stamp
-	stamp.generation = n
+	stamp.generation, stamp.hasLog, stamp.damage = n, true, 0
 	return d.restamp(stamp)
 }

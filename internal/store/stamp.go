@@ -24,10 +24,11 @@ type Stamp struct {
 
 	hasLog     bool   // a log was begun: from then on its absence is damage
 	generation uint32 // which log and state count
+	damage     Loss   // 0: whole
 }
 
 const (
-	stampVersion = 2                  // of a stamp with a generation above 0; 1 before
+	stampVersion = 3                  // of a stamp with damage; 2 with a generation above 0, 1 with neither
 	stampMagic   = 0x31504D5453514D4F // "OMQSTMP1"
 	stampBytes   = 64
 )
@@ -66,8 +67,12 @@ func (s Stamp) encode(key uint64) []byte {
 		b[51] = 1
 	}
 	if s.generation > 0 {
-		le.PutUint32(b[12:], stampVersion) // a program that knows no generations would look for the log elsewhere
+		le.PutUint32(b[12:], 2) // a program that knows no generations would look for the log elsewhere
 		le.PutUint32(b[52:], s.generation)
+	}
+	if s.damage != 0 {
+		le.PutUint32(b[12:], stampVersion) // one that knows no damage would vote
+		b[56] = byte(s.damage)
 	}
 	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
 	return b
@@ -115,7 +120,7 @@ func decodeStamp(b []byte, path string) (Stamp, uint64, error) {
 		return Stamp{}, 0, damaged
 	}
 	s := Stamp{Cluster: [16]byte(b[16:32]), Node: le.Uint64(b[32:]), History: le.Uint16(b[48:]), SafetyOff: b[50] == 1, hasLog: b[51] == 1}
-	s.generation = le.Uint32(b[52:])
+	s.generation, s.damage = le.Uint32(b[52:]), Loss(b[56])&allLoss
 	return s, le.Uint64(b[40:]), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -106,15 +107,16 @@ func (s *State) begin(db *pebble.DB) error {
 	return nil
 }
 
-// openError says what a failure to open means.
+// openError says what a failure to open means: damage, but where the system says that it is something else.
 func (s *State) openError(err error) error {
+	var errno syscall.Errno
 	switch {
-	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("%w: opening the state in %s: %w; keep the directory, and let the node join anew from its peers", ErrCorrupt, s.path, err)
 	case strings.Contains(err.Error(), "unknown format major version"):
 		return fmt.Errorf("%w: opening the state in %s: %w; run a newer version", ErrVersion, s.path, err)
+	case errors.As(err, &errno) && errno != syscall.ENOENT && !pebble.IsCorruptionError(err):
+		return fmt.Errorf("opening the state in %s: %w", s.path, err)
 	}
-	return fmt.Errorf("opening the state in %s: %w", s.path, err)
+	return damaged(LostState, fmt.Errorf("%w: opening the state in %s: %w; the node must not serve from it", ErrCorrupt, s.path, err))
 }
 
 // Apply takes the batch and the applied index as one, without a sync, and empties the batch for reuse. applied must be
@@ -319,7 +321,7 @@ func (s *State) readApplied(opts *pebble.IterOptions) (uint64, error) {
 		if v := it.Value(); len(v) == 8 {
 			applied = binary.BigEndian.Uint64(v)
 		} else {
-			err = fmt.Errorf("%w: the applied index in %s has %d bytes", ErrCorrupt, s.path, len(v))
+			err = damaged(LostState, fmt.Errorf("%w: the applied index in %s has %d bytes", ErrCorrupt, s.path, len(v)))
 		}
 	}
 	if e := errors.Join(it.Error(), it.Close()); e != nil {
@@ -330,7 +332,7 @@ func (s *State) readApplied(opts *pebble.IterOptions) (uint64, error) {
 
 // readError says what a failed read means.
 func (s *State) readError(err error) error {
-	return fmt.Errorf("%w: reading the state in %s: %w; the node must not serve from it", ErrCorrupt, s.path, err)
+	return damaged(LostState, fmt.Errorf("%w: reading the state in %s: %w; the node must not serve from it", ErrCorrupt, s.path, err))
 }
 
 // Flush writes the buffer and the memtable out and returns when they are on disk: DurableIndex has then reached the

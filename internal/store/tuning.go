@@ -56,7 +56,7 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 // fatal is what is done about an error of Pebble's background work.
 func (o StateOptions) fatal(path string) func(error) {
 	return func(err error) {
-		err = fmt.Errorf("the state in %s: %w; the node has to stop", path, err)
+		err = damaged(LostState, fmt.Errorf("the state in %s: %w; the node has to stop", path, err))
 		if o.Fatal == nil {
 			panic(err)
 		}

@@ -286,7 +286,7 @@ func TestRow45SyncFailsOnFollower(t *testing.T) {
 	syncFails(t, func(w *World) *cluster.Node { return w.Follower(0) })
 }
 
-// Row 46: the disk of one node lies about syncs, then its power is lost.
+// Row 46: the disk of one node lies about syncs, then its power is lost: it finds out what it has forgotten, and gets it from the others.
 func TestRow46SyncLies(t *testing.T) {
 	Long(t)
 	Need(t, "strace", "mkfs.ext4", "mount")
@@ -396,26 +396,36 @@ func TestRow54HungDisk(t *testing.T) {
 	})
 }
 
-// Rows 57, 58, 60 and 64: stamp, segments, or all of it are damaged or gone. Row 56 has
+// Rows 57, 58, 60 and 64: stamp, list of nodes, segments, tables and manifests, or all of it are damaged or gone. Row 56 has
 // a story of its own.
 func TestRow57DamagedFiles(t *testing.T) {
 	Long(t)
 	w := New(t, Options{})
 	w.Run(func() {
 		for i, damage := range []func(dir string) error{
-			func(dir string) error { return os.Remove(firstSegment(dir)) },
+			func(dir string) error { return os.Remove(oldest(dir, "log/*.seg")) },
 			func(dir string) error { return flip(filepath.Join(dir, "STAMP"), 20) },
-			func(dir string) error { return os.Truncate(firstSegment(dir), 3*4096) },
-			func(dir string) error { return os.Truncate(firstSegment(dir), 0) }, // row 64
-			func(dir string) error { return os.RemoveAll(dir) },                 // row 60
+			func(dir string) error { return os.Truncate(oldest(dir, "log/*.seg"), 3*4096) },
+			func(dir string) error { return os.Truncate(oldest(dir, "log/*.seg"), 0) }, // row 64
+			func(dir string) error { return os.Remove(filepath.Join(dir, "STAMP")) },
+			func(dir string) error { return flip(filepath.Join(dir, "VOTERS"), 2) },
+			func(dir string) error { return flip(newest(dir, "state/MANIFEST-*"), 40) },
+			func(dir string) error { return os.Remove(oldest(dir, "state/*.sst")) },
+			func(dir string) error { return os.Truncate(oldest(dir, "state/*.sst"), 1000) },
 		} {
-			w.Damage(w.Follower(i%2), damage)
+			n := w.Follower(i % 2)
+			if i%3 == 2 {
+				n = w.Leader()
+			}
+			w.Damage(n, damage)
+			w.Commits(100, failover)
 		}
+		w.Lose(w.Follower(0))
 	})
 }
 
 // Row 61: an older copy of the directory of one node is put back: what it had promised
-// since is forgotten.
+// since is forgotten; it gets it from the others.
 func TestRow61OldCopy(t *testing.T) {
 	Long(t)
 	w := New(t, Options{})
@@ -436,17 +446,27 @@ func TestRow61OldCopy(t *testing.T) {
 	})
 }
 
-// Damage kills a node and damages its directory: it must refuse to start, and the
-// others go on. Then it gets back what it had.
+// Damage stops a node, so that its state is written out, and damages its directory: it recovers from the others.
 func (w *World) Damage(n *cluster.Node, damage func(dir string) error) {
 	w.tb.Helper()
-	w.Kill(n)
-	whole := n.Dir + ".whole"
-	w.run("cp", "-a", n.Dir, whole)
+	n.Signal(syscall.SIGTERM)
+	w.EndsWith(n, 0, failover)
 	if err := damage(n.Dir); err != nil {
 		w.tb.Fatal(err)
 	}
 	w.Note("the directory of node %d is damaged", n.ID)
+	w.Commits(100, failover)
+	w.StartDamaged(n)
+}
+
+// Lose takes a node's directory away: the empty one is refused, since it would vote under the old identity. Then it gets back
+// what it had.
+func (w *World) Lose(n *cluster.Node) {
+	w.tb.Helper()
+	w.Kill(n)
+	whole := n.Dir + ".whole"
+	w.run("mv", n.Dir, whole)
+	w.Note("the directory of node %d is gone", n.ID)
 	n.Start()
 	n.ExpectEnd()
 	w.EndsWith(n, 1, failover)
@@ -456,13 +476,18 @@ func (w *World) Damage(n *cluster.Node, damage func(dir string) error) {
 	w.Start(n)
 }
 
-// firstSegment is the oldest file of the log.
-func firstSegment(dir string) string {
-	list, err := filepath.Glob(filepath.Join(dir, "log", "*.seg"))
-	if err != nil || len(list) == 0 {
-		return filepath.Join(dir, "log", "missing")
+// oldest and newest are the first and the last file by a pattern, in the generation of a directory.
+func oldest(dir, pattern string) string { return slices.Min(matching(dir, pattern)) }
+func newest(dir, pattern string) string { return slices.Max(matching(dir, pattern)) }
+
+func matching(dir, pattern string) []string {
+	for _, base := range []string{"gen-*", "."} {
+		list, err := filepath.Glob(filepath.Join(dir, base, pattern))
+		if err == nil && len(list) > 0 {
+			return list
+		}
 	}
-	return slices.Min(list)
+	return []string{filepath.Join(dir, "log", "missing")}
 }
 
 // flip changes one bit of a file.

@@ -150,10 +150,10 @@ func syncFails(t *testing.T, victim func(w *World) *cluster.Node) {
 }
 
 // Row 56: a bit of the log of one node, once synced, is another: the node doesn't serve
-// from it, and the others go on.
+// from it, and recovers from the others, which go on.
 func TestRow56FlippedBit(t *testing.T) {
 	w := New(t, Options{})
 	w.Run(func() {
-		w.Damage(w.Follower(0), func(dir string) error { return flip(firstSegment(dir), 4096+100) })
+		w.Damage(w.Follower(0), func(dir string) error { return flip(oldest(dir, "log/*.seg"), 4096+100) })
 	})
 }

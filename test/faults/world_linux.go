@@ -38,15 +38,15 @@ type Options struct {
 // test's goroutine, within Run's story.
 type World struct {
 	*cluster.Cluster
-	tb      testing.TB
-	dir     string // kept where the test fails
-	options Options
-	peers   [nodes + 1][nodes + 1]*cluster.Proxy // by who dials and who is dialled, ids
-	fronts  [nodes + 1]*cluster.Proxy            // before each node's AMQP port
-	disks   [nodes + 1]Disk
-	away    [nodes + 1]bool // ended for good
-	differs [nodes + 1]bool // its state was made another, which it may say
-	diary   *diary
+	tb         testing.TB
+	dir        string // kept where the test fails
+	options    Options
+	peers      [nodes + 1][nodes + 1]*cluster.Proxy // by who dials and who is dialled, ids
+	fronts     [nodes + 1]*cluster.Proxy            // before each node's AMQP port
+	disks      [nodes + 1]Disk
+	saidBefore [nodes + 1]int  // how often it has said that it recovers, when it was looked at last
+	differs    [nodes + 1]bool // its state was made another, which it may say
+	diary      *diary
 
 	// Of the running story.
 	ctx     context.Context
@@ -141,9 +141,7 @@ func (w *World) Run(story func()) demo.Result {
 		story()
 		w.Note("healed")
 		for _, n := range w.Nodes {
-			if !w.away[n.ID] {
-				n.WaitReady()
-			}
+			n.WaitReady()
 		}
 		w.Commits(100, 30*time.Second)
 		return nil
@@ -276,19 +274,36 @@ func (w *World) StartEnded(n *cluster.Node) {
 	}
 }
 
-// StartDamaged starts a node whose disk has forgotten what it had synced. It becomes
-// ready, or says what is wrong and ends with status 1; then a copy of another node
-// can't help it in this version, and it stays away.
+// recovers is what a node says that has found its directory damaged and gets from the others what it lacks (C14).
+const recovers = "recovers from the others"
+
+// StartDamaged starts a node whose directory is damaged, or whose disk has forgotten what it had synced: it finds out, recovers
+// from the others by itself, and is ready.
 func (w *World) StartDamaged(n *cluster.Node) {
 	w.tb.Helper()
 	n.Start()
-	n.ExpectEnd()
-	ready := n.Node.WaitReady(w.ctx) == nil
-	w.Note("node %d with a damaged disk: ready %v, status %d", n.ID, ready, n.ExitCode())
-	if !ready {
-		w.away[n.ID] = true
-		w.EndsWith(n, 1, time.Minute)
+	w.Recovered(n)
+}
+
+// Recovered waits until a node has said that its directory is damaged, and then until it is ready.
+func (w *World) Recovered(n *cluster.Node) {
+	w.tb.Helper()
+	w.saidBefore[n.ID]++
+	took := w.Until(time.Minute, fmt.Sprintf("node %d to find the damage", n.ID), func() bool { return w.says(n, recovers) >= w.saidBefore[n.ID] })
+	w.saidBefore[n.ID] = w.says(n, recovers)
+	began := time.Now()
+	n.WaitReady()
+	w.Note("node %d found the damage after %v, and was ready %v later", n.ID, took.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}
+
+// says counts the lines of a node's log with a text.
+func (w *World) says(n *cluster.Node, text string) int {
+	w.tb.Helper()
+	log, err := os.ReadFile(n.LogPath)
+	if err != nil {
+		w.tb.Fatal(err)
 	}
+	return strings.Count(string(log), text)
 }
 
 // EndsWith waits until a node has ended by itself, which the story has caused, with
