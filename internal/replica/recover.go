@@ -50,6 +50,7 @@ func (r *Replica) openDamaged(err error) error {
 	}
 	r.log, r.state, r.files = noLog{}, noState{}, nil
 	r.damage = err
+	r.recovers.Store(true)
 	r.logger.Error("the data directory is damaged; this node takes no part and recovers from the others", "error", err)
 	return nil
 }
@@ -69,7 +70,12 @@ func (r *Replica) closeDisk() (err error) {
 // isn't possible, or the error is about something else.
 func (r *Replica) damaged(err error) bool {
 	damage := store.LossOf(err)
-	if damage == 0 || r.damage != nil || !r.mayRecover() {
+	switch {
+	case damage == 0:
+		return false
+	case r.recovers.Load():
+		return true // Pebble, which was reading while it was closed
+	case !r.mayRecover():
 		return false
 	}
 	if e := r.dir.SetLost(damage, err); e != nil {

@@ -140,15 +140,15 @@ var damages = []struct {
 // manySegments makes a log of many segments, and tables.
 func manySegments(o *Options) {
 	o.testMachine = nil
-	o.Limits = Limits{SegmentBytes: 32 << 10, LogFlushBytes: 64 << 10, KeepEvery: 20 * time.Millisecond, Tick: 20 * time.Millisecond, RetainBytes: 256 << 10}
+	o.Limits = Limits{SegmentBytes: 16 << 10, LogFlushBytes: 64 << 10, KeepEvery: 20 * time.Millisecond, Tick: 20 * time.Millisecond, RetainBytes: 256 << 10}
 }
 
 // fill writes until the log of every node has several segments and its state a table.
 func (c *cluster) fill(name string) {
 	c.t.Helper()
 	leader := c.leader()
-	for i := range 60 {
-		c.write(leader, fmt.Sprintf("%s %d %s", name, i, strings.Repeat("x", 2000)))
+	for i := range 15 {
+		c.write(leader, fmt.Sprintf("%s %d %s", name, i, strings.Repeat("x", 4000)))
 	}
 	for _, m := range c.nodes {
 		if err := m.state.Flush(); err != nil {

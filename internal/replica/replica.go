@@ -29,7 +29,8 @@ type Replica struct {
 	peers *peer.Network
 	shelf shelf // the checkpoint that others may fetch
 
-	damage error // why this node recovers and takes no part; nil: it takes part
+	damage   error       // why this node recovers and takes no part; nil: it takes part
+	recovers atomic.Bool // the same, for any goroutine
 
 	fetched atomic.Int64 // bytes of checkpoints that were fetched
 

@@ -50,6 +50,8 @@ type Dir struct {
 	lock io.Closer
 	draw func() uint64 // Options.Random
 
+	marking sync.Mutex // one SetLost at a time
+
 	mu    sync.Mutex
 	stamp Stamp  // guarded by mu
 	key   uint64 // salts the log's checksums; never changes

@@ -74,6 +74,8 @@ func (d *Dir) Loss() Loss { return d.Stamp().damage }
 // SetLost marks the directory, atomically and synced, in addition to what it is marked with; why is for people, and for
 // Why. What a leader has confirmed before was about an earlier damage, and is dropped. An error is ErrDisk.
 func (d *Dir) SetLost(more Loss, why error) error {
+	d.marking.Lock()
+	defer d.marking.Unlock()
 	if d.Loss()|more == d.Loss() {
 		return nil
 	}

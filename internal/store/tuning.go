@@ -31,7 +31,7 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { log.fatal(fmt.Errorf("%w: %w", ErrDisk, err)) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				log.fatal(fmt.Errorf("%w: %v", ErrCorrupt, info))
+				log.fatal(fmt.Errorf("%w: table %s: %w", ErrCorrupt, info.Path, info.Details))
 			},
 		},
 		// Memtables are taken out of the cache's size, so it has to hold two of them and its own.
