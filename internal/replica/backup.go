@@ -32,6 +32,9 @@ func (r *Replica) Backup(ctx context.Context, stale bool) (c *store.Checkpoint, 
 	}
 	r.inUse.RLock()
 	defer r.inUse.RUnlock()
+	if r.damage != nil {
+		return nil, r.Ready()
+	}
 	if r.closed {
 		return nil, ErrClosed
 	}

@@ -98,7 +98,7 @@ var damages = []struct {
 		c.change(c.files(id, "log/*.seg")[0], func([]byte) []byte { return nil })
 	}},
 	{"a segment is cut", func(c *cluster, id command.NodeID) {
-		c.change(c.files(id, "log/*.seg")[0], func(b []byte) []byte { return b[:3*4096] })
+		c.change(c.files(id, "log/*.seg")[0], func(b []byte) []byte { return b[:4096+100] })
 	}},
 	{"a segment is gone", func(c *cluster, id command.NodeID) { c.remove(c.files(id, "log/*.seg")[1]) }},
 	{"all segments are gone", func(c *cluster, id command.NodeID) {

@@ -122,7 +122,7 @@ func (d *Dir) load(opts Options) error {
 	return writeStamp(d.fs, d.path, d.stamp, d.key)
 }
 
-// Empty reports that the directory does not exist or holds nothing of a node yet (no stamp, no list of voters, no log, no state). A nil file
+// Empty reports that the directory does not exist or holds nothing of a node yet (no stamp, no log, no state). A nil file
 // system is the operating system's.
 func Empty(files FS, dir string) (bool, error) {
 	if files == nil {
@@ -134,7 +134,7 @@ func Empty(files FS, dir string) (bool, error) {
 	}
 	for _, name := range names {
 		_, generation := parseGenerationName(name)
-		if generation || slices.Contains([]string{stampName, badStampName, votersName, logName, stateName}, name) {
+		if generation || slices.Contains([]string{stampName, badStampName, logName, stateName}, name) {
 			return false, nil
 		}
 	}
