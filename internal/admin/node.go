@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
 )
@@ -35,6 +36,8 @@ type Status struct {
 	PID          int    `json:"pid"`
 	Version      string `json:"version"`
 	Safety       string `json:"safety"` // on or off
+	// Certificates are those that this node shows.
+	Certificates []Certificate `json:"certificates,omitempty"`
 	// Recovering is why the node's directory is damaged, where it recovers from the others.
 	Recovering string `json:"recovering,omitempty"`
 	// LagMillis is how long ago the oldest entry that isn't applied here was known to be committed.
@@ -62,6 +65,14 @@ type Room struct {
 	DiskReserveHeld bool   `json:"disk_reserve_held"`
 	// Waiting: this node writes nothing more until there is room on its disk.
 	Waiting bool `json:"disk_waiting"`
+}
+
+// Certificate is one that a node shows now.
+type Certificate struct {
+	// For is nodes or clients: whom it is shown.
+	For string `json:"for"`
+	// Expires is when it ends.
+	Expires time.Time `json:"expires"`
 }
 
 // Queue is the answer of GET /api/v1/queues/NAME.

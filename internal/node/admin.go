@@ -27,6 +27,9 @@ type adminNode struct {
 	replica *replica.Replica
 	stop    *draining
 	service *service
+
+	certificates func() []admin.Certificate
+
 	version string
 	pid     int
 }
@@ -40,7 +43,7 @@ func (a *adminNode) Status() admin.Status {
 	}
 	return admin.Status{
 		Node: uint64(st.Node), Leader: uint64(st.Leader), Role: st.Role, Term: st.Term, AppliedIndex: st.Applied,
-		PID: a.pid, Version: a.version, Safety: safety, Recovering: st.Recovering,
+		PID: a.pid, Version: a.version, Safety: safety, Recovering: st.Recovering, Certificates: a.certificates(),
 		LagMillis: st.Lag.Milliseconds(), Room: showRoom(room), Alarms: append([]string{}, alarms(room, st.Lag)...),
 	}
 }

@@ -108,6 +108,9 @@ func TestJoin(t *testing.T) {
 	if _, err := certs.NewPeers(certs.Directory(filepath.Join(data, pkiName)), certs.Identity{Cluster: joined.Cluster, Node: 2}, quiet); err != nil {
 		t.Error(err)
 	}
+	if shown := f.status(t).Certificates; len(shown) != 1 || shown[0].For != "nodes" || time.Until(shown[0].Expires) < 300*24*time.Hour {
+		t.Errorf("certificates %+v", shown)
+	}
 	c := f.cluster(t)
 	if len(c.Members) != 2 || c.Members[1].Node != 2 || c.Members[1].Peer != "127.0.0.1:7999" || len(c.Tokens) != 0 {
 		t.Errorf("%+v", c)

@@ -50,6 +50,7 @@ type Node struct {
 	users   *users
 	admin   *admin.Server
 	links   *links
+	tls     *certs.Listener // nil: no listener with TLS
 	service *service
 	stop    draining
 
@@ -79,7 +80,7 @@ func Open(opts Options) (*Node, error) {
 	cfg := &n.opts.Config
 	n.admin, err = admin.Listen(admin.Config{
 		Addr: cfg.Admin, MaxConnections: admins, Users: n.users,
-		Node:    &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid(), service: n.service},
+		Node:    &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid(), service: n.service, certificates: n.certificates},
 		Members: &members{node: n}, Service: n.service,
 		Backups: backups{n.replica},
 		Dev:     cfg.Dev,
@@ -131,11 +132,12 @@ func (n *Node) listen(clients int) error {
 			"listen", cfg.Listen, "flag", "--"+config.InsecureFlag)
 	}
 	if cfg.ListenTLS != "" {
-		files, err := certs.NewListener(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}, n.opts.Logger)
+		var err error
+		n.tls, err = certs.NewListener(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}, n.opts.Logger)
 		if err != nil {
 			return err
 		}
-		secure = files.Config()
+		secure = n.tls.Config()
 	}
 	var err error
 	n.server, err = server.New(server.Config{
@@ -155,6 +157,17 @@ func (n *Node) listen(clients int) error {
 		OnBusy: func(busy bool) { n.replica.WantLease(busy) },
 	})
 	return err
+}
+
+// certificates are those that the node shows now.
+func (n *Node) certificates() (all []admin.Certificate) {
+	if n.links.peers != nil {
+		all = append(all, admin.Certificate{For: "nodes", Expires: n.links.peers.Expires().UTC()})
+	}
+	if n.tls != nil {
+		all = append(all, admin.Certificate{For: "clients", Expires: n.tls.Expires().UTC()})
+	}
+	return all
 }
 
 // rawWriter gives the benchmark a way past the frontend.
