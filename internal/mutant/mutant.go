@@ -41,6 +41,8 @@ const (
 	NoRewind          Mutant = "records-not-sent-again"        // [1.1] what a lost stream carried isn't sent again
 	LocalBarrier      Mutant = "barrier-without-a-majority"    // C16: a read is answered from a state that may be old
 	AlwaysLease       Mutant = "lease-without-end"             // [3.8] a cut-off home goes on handing out
+	OldQuorum         Mutant = "old-quorum"                    // [8.8] a leader counts by the configuration before a change
+	ChangeNotStored   Mutant = "configuration-not-stored"      // [8.8] a restart goes on with the configuration of before
 	EarlyAnswer       Mutant = "discharge-answered-at-once"    // C3: accepted before the entry is applied
 	EarlySent         Mutant = "send-answered-at-once"         // C9: the same for plain sends
 	UnknownRolledBack Mutant = "unknown-is-called-rolled-back" // S5: the client guesses after a lost connection
@@ -55,7 +57,7 @@ func All() []Mutant {
 		LastNumber, AnyEpoch, ConnOutlivesEpoch, FormerConnLives, OperationCount, OutcomeLookup, OutcomeUndecided, HalfCommit,
 		RollbackKeeps, AbsentAccepted, WithdrawPartly, AnyAttempt, ReturnedLast, NumberRepeats, GraceForever, StreamNotStored,
 		OutcomeNotStored, MapOrder, NoSync, VoteNotStored, IndexApart, MemoryCut, EarlyApply, NoRewind, LocalBarrier, AlwaysLease,
-		NameNotSynced, SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked,
+		NameNotSynced, SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked, OldQuorum, ChangeNotStored,
 		EarlyAnswer, EarlySent, UnknownRolledBack, ClientRepeats,
 		AskerCounts, AnyCheckpoint,
 	}

@@ -30,6 +30,8 @@ func (m Mutant) Rule() string {
 		return "[6.1]"
 	case NoSync, MemoryCut, NameNotSynced:
 		return "[6.2]"
+	case OldQuorum, ChangeNotStored:
+		return "[8.8]"
 	case VoteNotStored, EarlyApply:
 		return "raft"
 	default:

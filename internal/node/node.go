@@ -110,6 +110,8 @@ func (n *Node) openReplica() (err error) {
 	n.replica, err = replica.Open(replica.Options{
 		Node:      command.NodeID(cfg.Node),
 		Peers:     peers,
+		Name:      cfg.Name,
+		Addresses: n.addresses(),
 		Dir:       cfg.Data,
 		SafetyOff: cfg.SafetyOff,
 		Limits:    limits(cfg.Sizes),
@@ -121,6 +123,27 @@ func (n *Node) openReplica() (err error) {
 	})
 	door.replica, n.users.replica = n.replica, n.replica
 	return err
+}
+
+// addresses are where others reach this node: what the operator says, else where it listens.
+func (n *Node) addresses() command.Addresses {
+	cfg := &n.opts.Config
+	a := command.Addresses{Peer: n.links.address, AMQP: cfg.AMQP, AMQPS: cfg.AMQPS, Admin: cfg.Admin}
+	if a.AMQP == "" && cfg.Listen != "" {
+		a.AMQP = bound(n.server.Addr())
+	}
+	if a.AMQPS == "" && cfg.ListenTLS != "" {
+		a.AMQPS = bound(n.server.AddrTLS())
+	}
+	return a
+}
+
+// bound is a listener's address, empty where it is all of the machine's.
+func bound(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return ""
+	}
+	return addr.String()
 }
 
 // listen binds the clients' listeners.

@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"testing"
 )
 
@@ -19,15 +20,19 @@ func (c *carried) Records(from uint64, r Records) {
 	r.Data = bytes.Clone(r.Data)
 	c.records, c.from = r, from
 }
-func (c *carried) Note(from uint64, n Note) { c.note, c.from = n, from }
-func (c *carried) PeerUp(uint64)            {}
-func (c *carried) PeerLost(uint64)          {}
-func (c *carried) PeerGone(uint64, bool)    {}
+func (c *carried) Note(from uint64, n Note) {
+	n.Data = bytes.Clone(n.Data)
+	c.note, c.from = n, from
+}
+func (c *carried) PeerUp(uint64)         {}
+func (c *carried) Removed(uint64)        {}
+func (c *carried) PeerLost(uint64)       {}
+func (c *carried) PeerGone(uint64, bool) {}
 
 // A frame that is carried by hand comes out as it went in; no byte of it can change, and no
 // piece of it be missing, without being seen.
 func TestCarry(t *testing.T) {
-	records, note := Records{Term: 7, Stream: 1 << 40, Data: []byte("records")}, Note{Kind: NoteClock, Clock: -5}
+	records, note := Records{Term: 7, Stream: 1 << 40, Data: []byte("records")}, Note{Kind: NoteClock, Clock: -5, Data: []byte("data")}
 	for name, frame := range map[string][]byte{
 		"raft":    AppendRaft(nil, text("a raft message")),
 		"records": AppendRecords(nil, records),
@@ -47,7 +52,7 @@ func TestCarry(t *testing.T) {
 				t.Errorf("records %+v", c.records)
 			}
 		case "note":
-			if c.note != note {
+			if !reflect.DeepEqual(c.note, note) {
 				t.Errorf("note %+v", c.note)
 			}
 		}

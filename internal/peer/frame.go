@@ -110,14 +110,17 @@ func appendNote(dst []byte, n Note) []byte {
 	dst = binary.AppendUvarint(dst, n.Index)
 	dst = binary.AppendUvarint(dst, n.Number)
 	dst = binary.AppendVarint(dst, n.Clock)
-	return append(dst, n.Nonce[:]...)
+	return append(append(dst, n.Nonce[:]...), n.Data...)
 }
 
 func decodeNote(body []byte) (Note, error) {
 	d := decoder{buf: body}
 	n := Note{Kind: NoteKind(d.byte()), Node: d.uint(), Index: d.uint(), Number: d.uint(), Clock: d.int()}
 	d.fixed(n.Nonce[:])
-	if len(d.buf) != 0 || n.Kind == 0 || n.Kind >= noteEnd {
+	if n.Data = d.buf; len(n.Data) == 0 {
+		n.Data = nil
+	}
+	if len(n.Data) > MaxNoteData || n.Kind == 0 || n.Kind >= noteEnd {
 		d.bad = true
 	}
 	return n, d.err("note")

@@ -20,6 +20,9 @@ const (
 	purposeFetch  purpose = 4 // the dialling side asks, the other one sends
 )
 
+// maxAddress is the longest address that a node tells of itself.
+const maxAddress = 255
+
 // helloMagic begins a hello's body, so that another protocol's client is told apart.
 const helloMagic = "OMQP"
 
@@ -29,6 +32,7 @@ type hello struct {
 	purpose purpose
 	to      uint64
 	stamp   Stamp
+	address string // where the sender says that it is reached; empty: it doesn't
 }
 
 func (h *hello) appendTo(dst []byte) []byte {
@@ -44,7 +48,7 @@ func (h *hello) appendTo(dst []byte) []byte {
 	for _, v := range h.stamp.Voters {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	return dst
+	return append(binary.AppendUvarint(dst, uint64(len(h.address))), h.address...)
 }
 
 // decodeHello reads a hello or welcome. Of another version only the version is read.
@@ -71,6 +75,10 @@ func decodeHello(body []byte) (h hello, err error) {
 	for range n {
 		h.stamp.Voters = append(h.stamp.Voters, d.uint())
 	}
+	if n = d.uint(); n > maxAddress {
+		d.bad = true
+	}
+	h.address = string(d.take(int(min(n, maxAddress))))
 	d.bad = d.bad || len(d.buf) != 0
 	return h, d.err("hello")
 }
@@ -81,17 +89,18 @@ var errNotFounded = errors.New("the cluster isn't founded here yet")
 // errRecovering is quiet as well: the other side's directory is damaged, and it takes no part before it is whole.
 var errRecovering = errors.New("this node recovers and takes no part yet")
 
-// checkStamps is nil where two nodes may talk; asking is true for the bootstrap question,
+// checkStamps is nil where two nodes are of one cluster, or of one list of founders; asking is true for the bootstrap question,
 // which a node with an empty directory may put and answer.
 func checkStamps(own, other Stamp, asking bool) error {
 	switch {
-	case !slices.Equal(own.Voters, other.Voters):
-		return fmt.Errorf("node %d lists the nodes %v, node %d lists %v; give all nodes the same --peers",
-			own.Node, own.Voters, other.Node, other.Voters)
 	case own.Cluster == other.Cluster && own.Cluster == [16]byte{} && own.History != other.History:
 		return fmt.Errorf("node %d has history %d, node %d has history %d, and neither has a cluster: restore the same backup on every node, or on none",
 			own.Node, own.History, other.Node, other.History)
 	case own.Cluster == [16]byte{} || other.Cluster == [16]byte{}:
+		if !slices.Equal(own.Voters, other.Voters) {
+			return fmt.Errorf("node %d lists the nodes %v, node %d lists %v; give all nodes the same --peers",
+				own.Node, own.Voters, other.Node, other.Voters)
+		}
 		if asking {
 			return nil
 		}
@@ -110,7 +119,7 @@ func checkStamps(own, other Stamp, asking bool) error {
 func (n *Network) greet(conn net.Conn, peer uint64, what purpose) (Stamp, error) {
 	conn.SetDeadline(time.Now().Add(n.config.DialTimeout))
 	own := n.currentStamp()
-	h := hello{version: Version, purpose: what, to: peer, stamp: own}
+	h := hello{version: Version, purpose: what, to: peer, stamp: own, address: n.config.Address}
 	if err := writeFrame(conn, frameHello, h.appendTo(nil)); err != nil {
 		return Stamp{}, err
 	}
@@ -120,12 +129,7 @@ func (n *Network) greet(conn net.Conn, peer uint64, what purpose) (Stamp, error)
 	}
 	switch kind {
 	case frameRefusal:
-		for _, quiet := range []error{errNotFounded, errRecovering} {
-			if string(body) == quiet.Error() {
-				return Stamp{}, quiet
-			}
-		}
-		return Stamp{}, fmt.Errorf("%w: %s", ErrRefused, body)
+		return Stamp{}, refusal(string(body))
 	case frameWelcome:
 	default:
 		return Stamp{}, fmt.Errorf("%w: kind %d instead of a welcome", ErrFrame, kind)
@@ -167,7 +171,7 @@ func (n *Network) admit(conn net.Conn, r *bufio.Reader, certified uint64) (hello
 		writeFrame(conn, frameRefusal, []byte(no.Error()))
 		return h, no
 	}
-	w := hello{version: Version, purpose: h.purpose, to: h.stamp.Node, stamp: own}
+	w := hello{version: Version, purpose: h.purpose, to: h.stamp.Node, stamp: own, address: n.config.Address}
 	if err := writeFrame(conn, frameWelcome, w.appendTo(nil)); err != nil {
 		return h, err
 	}
@@ -176,24 +180,21 @@ func (n *Network) admit(conn net.Conn, r *bufio.Reader, certified uint64) (hello
 
 // judge is why a hello is refused, or nil.
 func (n *Network) judge(own Stamp, h hello) error {
-	_, known := n.links[h.stamp.Node]
 	switch {
 	case h.version != Version:
 		return fmt.Errorf("this is version %d of the peer protocol, you speak %d; run the same release on all nodes", Version, h.version)
 	case h.to != own.Node:
 		return fmt.Errorf("this is node %d, you dialled node %d; check --peers", own.Node, h.to)
-	case !known:
-		return fmt.Errorf("node %d isn't among the nodes %v; check --peers", h.stamp.Node, own.Voters)
 	case h.purpose < purposeAsk || h.purpose > purposeFetch:
 		return fmt.Errorf("unknown purpose %d", h.purpose)
 	}
-	if err := checkStamps(own, h.stamp, h.purpose == purposeAsk); err != nil {
-		return err
+	if no := checkStamps(own, h.stamp, h.purpose == purposeAsk); no != nil {
+		return no
 	}
 	if n.config.FetchOnly && (h.purpose == purposeUrgent || h.purpose == purposeBulk) {
 		return errRecovering
 	}
-	return nil
+	return n.meet(&h)
 }
 
 func writeFrame(conn net.Conn, kind byte, body []byte) error {

@@ -22,10 +22,11 @@ const (
 
 // link is the outgoing side towards one peer: both streams, up or down together.
 type link struct {
-	net     *Network
-	peer    uint64
-	address string
-	kick    chan struct{} // capacity 1: the peer dialled us, so it is there
+	net    *Network
+	peer   uint64
+	kick   chan struct{} // capacity 1: the peer dialled us, so it is there
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mu     sync.Mutex
 	urgent *queue // nil while down; guarded by mu
@@ -139,6 +140,11 @@ func (g *goneState) failed(l *link, err error) time.Duration {
 		return minRedial
 	case errors.Is(err, errRecovering):
 		return maxRedial
+	case errors.Is(err, errNoAddress):
+		return maxRedial
+	case errors.Is(err, ErrRemoved):
+		handler.Removed(l.peer)
+		return refusalPause
 	case errors.Is(err, ErrRefused):
 		// It lives; it only doesn't want us (yet).
 		l.net.complain(l.peer, "dialling", err)

@@ -15,18 +15,18 @@ import (
 // Network is a node's connections to all its peers. Methods are safe for concurrent use.
 type Network struct {
 	config  Config
-	links   map[uint64]*link // never changes
-	founded chan struct{}    // closed once the stamp names a cluster
-	fetches chan struct{}    // one for each fetch that is served
-	joins   chan struct{}    // one for each that is joining
+	book    book
+	founded chan struct{} // closed once the stamp names a cluster
+	fetches chan struct{} // one for each fetch that is served
+	joins   chan struct{} // one for each that is joining
 	doors   strangers
 	bucket  bucket
 
 	mu       sync.Mutex
-	stamp    Stamp                 // guarded by mu
-	accepted map[net.Conn]struct{} // open accepted connections; guarded by mu
-	closed   bool                  // guarded by mu
-	said     map[string]time.Time  // when a complaint was logged last; guarded by mu
+	stamp    Stamp                // guarded by mu
+	accepted map[net.Conn]uint64  // open accepted connections, and whose they are; 0: not known yet; guarded by mu
+	closed   bool                 // guarded by mu
+	said     map[string]time.Time // when a complaint was logged last; guarded by mu
 }
 
 // New checks the configuration; it starts nothing.
@@ -54,16 +54,11 @@ func New(config Config) *Network {
 		fetches:  make(chan struct{}, maxFetches),
 		joins:    make(chan struct{}, maxJoins),
 		bucket:   bucket{rate: config.FetchBytes},
-		links:    map[uint64]*link{},
 		founded:  make(chan struct{}),
-		accepted: map[net.Conn]struct{}{},
+		accepted: map[net.Conn]uint64{},
 		said:     map[string]time.Time{},
 	}
-	for id, address := range config.Addresses {
-		if id != config.Stamp.Node {
-			n.links[id] = &link{net: n, peer: id, address: address, kick: make(chan struct{}, 1)}
-		}
-	}
+	newBook(n, &config)
 	n.SetStamp(config.Stamp)
 	return n
 }
@@ -75,19 +70,12 @@ func (n *Network) Run(ctx context.Context) {
 	if n.config.Listener != nil {
 		wg.Go(func() { n.accept(ctx, &wg) })
 	}
-	for _, l := range n.links {
-		if n.config.FetchOnly {
-			break
-		}
-		wg.Go(func() {
-			select {
-			case <-n.founded:
-				l.run(ctx)
-			case <-ctx.Done():
-			}
-		})
+	stop := func() {}
+	if !n.config.FetchOnly {
+		stop = n.runLinks(ctx, &wg)
 	}
 	<-ctx.Done()
+	stop()
 	if n.config.Listener != nil {
 		n.config.Listener.Close()
 	}
@@ -133,13 +121,13 @@ func (n *Network) open(ctx context.Context, peer uint64, what purpose) (net.Conn
 }
 
 func (n *Network) dialAndGreet(ctx context.Context, peer uint64, what purpose) (net.Conn, Stamp, error) {
-	l := n.links[peer]
-	if l == nil {
-		return nil, Stamp{}, fmt.Errorf("node %d has no peer %d", n.config.Stamp.Node, peer)
+	address, err := n.address(peer)
+	if err != nil {
+		return nil, Stamp{}, err
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, n.config.DialTimeout)
 	defer cancel()
-	conn, err := n.config.Dial(dialCtx, l.address)
+	conn, err := n.config.Dial(dialCtx, address)
 	if err != nil {
 		return nil, Stamp{}, err
 	}
@@ -213,6 +201,7 @@ func (n *Network) receive(ctx context.Context, conn net.Conn, admitted func()) {
 		n.complain(h.stamp.Node, "answering", err)
 		return
 	}
+	n.accredit(conn, h.stamp.Node)
 	n.serve(v.conn, r, h)
 }
 
@@ -229,9 +218,11 @@ func (n *Network) serve(conn net.Conn, r *bufio.Reader, h hello) {
 		return
 	default: // frames come
 	}
-	select {
-	case n.links[from].kick <- struct{}{}:
-	default:
+	if l := n.link(from); l != nil {
+		select {
+		case l.kick <- struct{}{}:
+		default:
+		}
 	}
 	var buf []byte
 	for {
@@ -293,7 +284,7 @@ func (n *Network) SendNote(to uint64, note Note) bool {
 }
 
 func (n *Network) send(to uint64, urgent bool, it item) bool {
-	l := n.links[to]
+	l := n.link(to)
 	if l == nil {
 		return false
 	}
@@ -303,7 +294,7 @@ func (n *Network) send(to uint64, urgent bool, it item) bool {
 
 // Connected reports that both streams to the peer are open.
 func (n *Network) Connected(peer uint64) bool {
-	l := n.links[peer]
+	l := n.link(peer)
 	return l != nil && l.queue(true) != nil
 }
 
@@ -313,7 +304,7 @@ func (n *Network) track(conn net.Conn) bool {
 	if n.closed {
 		return false
 	}
-	n.accepted[conn] = struct{}{}
+	n.accepted[conn] = 0
 	return true
 }
 

@@ -19,7 +19,8 @@ var (
 	ErrFrame = errors.New("oncemq: bad frame from a peer")
 )
 
-// Stamp says who a node is. Both sides of a handshake must agree in all but Node and Birth.
+// Stamp says who a node is. Both sides of a handshake must agree in Cluster and History, and in Voters while one of them
+// belongs to no cluster yet.
 type Stamp struct {
 	// Cluster is the cluster's id, zero for a node with an empty directory [8.2].
 	Cluster [16]byte
@@ -29,7 +30,7 @@ type Stamp struct {
 	Node uint64
 	// Birth was drawn when the node's directory was made.
 	Birth [16]byte
-	// Voters are the ids of all nodes, ascending.
+	// Voters are the ids of the nodes that the cluster was founded with, ascending.
 	Voters []uint64
 }
 
@@ -59,6 +60,8 @@ type Handler interface {
 	// nobody listens there: its process is gone [3.8]. Called once per loss, again if a
 	// dial that timed out is refused later.
 	PeerGone(peer uint64, refused bool)
+	// Removed: the peer knows that this node was removed from the cluster.
+	Removed(peer uint64)
 }
 
 // Records is a run of encoded records from a home for the leader of Term.
@@ -74,7 +77,7 @@ type NoteKind uint8
 
 // The notes.
 const (
-	// NoteNodeUp asks the leader for an epoch for the sender: Nonce, Number = feature level [1.2].
+	// NoteNodeUp asks the leader for an epoch for the sender: Nonce, Data = its announcement [1.2].
 	NoteNodeUp NoteKind = 1 + iota
 	// NoteNodeDown tells the leader that the sender's epoch Index ends of its own will.
 	NoteNodeDown
@@ -89,6 +92,8 @@ const (
 	// NoteRoom tells everyone the sender's room: Number = command.Room of its disk, Index = bytes of state that it has memory
 	// for [8.5].
 	NoteRoom
+	// NoteTransfer asks the leader to hand leadership over, to Node or, where that is 0, to whom it likes.
+	NoteTransfer
 	noteEnd
 )
 
@@ -100,14 +105,23 @@ type Note struct {
 	Number uint64
 	Clock  int64
 	Nonce  [16]byte
+	// Data is borrowed from what came, at most MaxNoteData bytes.
+	Data []byte
 }
+
+// MaxNoteData is the most bytes that a note carries beside its numbers.
+const MaxNoteData = 4 << 10
 
 // Config configures a Network.
 type Config struct {
 	// Stamp is this node's; SetStamp changes it once the cluster is founded.
 	Stamp Stamp
-	// Addresses of all other nodes by id.
+	// Addresses are those that the operator has said, by id: nothing that nodes say of themselves overrides them.
 	Addresses map[uint64]string
+	// Members are the others that are known at the start; SetMembers changes them.
+	Members Members
+	// Address is where this node says that it is reached; empty: nowhere.
+	Address string
 	// Listener takes connections; Run closes it. Nil for a lone node.
 	Listener net.Listener
 	// Dial reaches an address; nil: TCP.

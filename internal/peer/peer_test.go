@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,8 @@ func (r *recorder) PeerLost(p uint64) { r.events <- event{"lost", p, ""} }
 func (r *recorder) PeerGone(p uint64, refused bool) {
 	r.events <- event{"gone", p, fmt.Sprint(refused)}
 }
+
+func (r *recorder) Removed(p uint64) { r.events <- event{"removed", p, ""} }
 
 // want waits for an event and skips others.
 func (r *recorder) want(t *testing.T, want event) {
@@ -177,7 +180,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"cluster": {other(func(s *Stamp) { s.Cluster = [16]byte{8} }), "belongs to cluster"},
 		"history": {other(func(s *Stamp) { s.History = 3 }), "history"},
-		"voters":  {other(func(s *Stamp) { s.Voters = []uint64{2} }), "same --peers"},
+		"voters":  {other(func(s *Stamp) { s.Cluster, s.Voters = [16]byte{}, []uint64{2} }), "same --peers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ls := map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
@@ -273,7 +276,7 @@ func FuzzFrame(f *testing.F) {
 				}
 			}
 			if x, err := decodeNote(body); kind == frameNote && err == nil {
-				if y, err := decodeNote(appendNote(nil, x)); err != nil || x != y {
+				if y, err := decodeNote(appendNote(nil, x)); err != nil || !reflect.DeepEqual(x, y) {
 					t.Fatalf("note %v, again %v, %v", x, y, err)
 				}
 			}

@@ -27,7 +27,7 @@ func (it *item) size() int {
 	if it.kind == frameRaft {
 		return it.payload.Size() + itemBytes
 	}
-	return len(it.records.Data) + itemBytes
+	return len(it.records.Data) + len(it.note.Data) + itemBytes
 }
 
 func (it *item) appendTo(dst []byte) []byte {

@@ -32,6 +32,13 @@ type machine interface {
 	Skip(index uint64, entry []byte, out state.Changes) error
 	Epoch(node command.NodeID) (epoch command.Epoch, next uint64)
 	NodeRoom(node command.NodeID) (r command.NodeRoom, ok bool)
+	Nodes() []command.NodeID
+	Configure(index uint64, c state.Configuration, out state.Changes, effects []command.Effect) ([]command.Effect, error)
+	Configuration() (c state.Configuration, ok bool)
+	Members() []state.MemberInfo
+	MembersRevision() uint64
+	LastNode() command.NodeID
+	Removed(node command.NodeID) bool
 }
 
 // applyJob is one thing for the apply goroutine; jobs are done in order.
@@ -57,7 +64,6 @@ const (
 // store in one batch a group, then the effects to whom they are for.
 type applier struct {
 	node     command.NodeID
-	nodes    []command.NodeID // all
 	machine  machine
 	state    State
 	batch    *store.Batch
@@ -82,6 +88,9 @@ type applier struct {
 	gatheredBytes int
 	taken         uint64 // index of the last entry gathered or applied
 
+	revision   uint64 // of the machine's members
+	membership *membership
+
 	effects []command.Effect // reused
 	sorter  sorter
 	out     applied
@@ -94,6 +103,7 @@ type applied struct {
 	moved     bool   // progress is news
 	expected  uint64 // state expects this number, 0: nothing
 	digests   []digest
+	changes   []confChange
 }
 
 type digest struct{ index, sum uint64 }
@@ -101,7 +111,7 @@ type digest struct{ index, sum uint64 }
 // step does the jobs.
 func (a *applier) step(jobs []applyJob) error {
 	clear(a.out.responses)
-	a.out = applied{responses: a.out.responses[:0], digests: a.out.digests[:0]}
+	a.out = applied{responses: a.out.responses[:0], digests: a.out.digests[:0], changes: a.out.changes[:0]}
 	a.gathered, a.gatheredBytes, a.taken = a.gathered[:0], 0, a.applied
 	for i := range jobs {
 		job := &jobs[i]
@@ -181,8 +191,14 @@ func (a *applier) group() error {
 		a.effects = nil
 	}
 	a.report()
+	if err == nil && a.removed() {
+		err = ErrRemoved
+	}
 	return err
 }
+
+// removed says that this node is no member any more, in the history that its directory is of.
+func (a *applier) removed() bool { return a.out.progress.founded && a.machine.Removed(a.node) }
 
 // report tells raft's goroutine what is applied.
 func (a *applier) report() {
@@ -194,13 +210,19 @@ func (a *applier) report() {
 	p.reported = a.machine.Reported(a.node)
 	_, history, founded := a.machine.Cluster()
 	p.founded = founded && history >= a.history
-	for _, node := range a.nodes {
+	for _, node := range a.machine.Nodes() {
 		if epoch, _ := a.machine.Epoch(node); epoch != 0 {
 			p.epochs = append(p.epochs, nodeEpoch{node, epoch})
 		}
 		if r, ok := a.machine.NodeRoom(node); ok {
 			p.rooms = append(p.rooms, r)
 		}
+	}
+	if r := a.machine.MembersRevision(); r != a.revision {
+		a.revision, a.membership = r, &membership{all: a.machine.Members(), last: a.machine.LastNode()}
+	}
+	if p.founded {
+		p.members = a.membership
 	}
 	a.out.moved = true
 }

@@ -106,7 +106,7 @@ func (c *core) barrierTimer() {
 // the last write of the log, which is behind. Raft waits for an entry of the leader's own term before it answers a
 // barrier, but not where the leader is alone.
 func (c *core) unsettled() bool {
-	return c.leads() && len(c.others) == 0 && (c.own == 0 || c.commit < c.own)
+	return c.leads() && c.alone() && (c.own == 0 || c.commit < c.own)
 }
 
 // expire answers waiters that have waited too long with false.

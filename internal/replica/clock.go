@@ -28,6 +28,7 @@ type logClock struct {
 	runningAt time.Duration // monotonic moment at which running was running
 	others    map[uint64]clockSample
 	voters    int
+	voter     map[uint64]bool // another one
 }
 
 // clockSample is another voter's clock, and when it came.
@@ -52,7 +53,22 @@ func (l *logClock) elected(now time.Duration) { l.runningAt = now }
 
 // sample notes another voter's clock.
 func (l *logClock) sample(node uint64, civil int64, now time.Duration) {
-	l.others[node] = clockSample{civil, now}
+	if l.voter[node] {
+		l.others[node] = clockSample{civil, now}
+	}
+}
+
+// setVoters changes whose clocks count.
+func (l *logClock) setVoters(voters []uint64, self uint64) {
+	l.voters, l.voter = len(voters), map[uint64]bool{}
+	for _, id := range voters {
+		l.voter[id] = id != self
+	}
+	for id := range l.others {
+		if !l.voter[id] {
+			delete(l.others, id)
+		}
+	}
 }
 
 // median is the lower median of the voters' clocks, own included; ok is false while too few

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -26,18 +27,21 @@ const (
 // core is the raft step: events in, output out. It does no I/O but for raft's reads of the
 // log, reads no clock, and belongs to one goroutine.
 type core struct {
-	self    uint64
-	stamp   peer.Stamp
-	others  []uint64 // the other voters
-	limits  Limits
-	version string // of the binary, for people
-	safety  bool   // false with --safety off
-	logger  *slog.Logger
-	rng     *rand.Rand
-	node    *raft.RawNode
-	stored  func() uint64                      // the log's last index
-	termAt  func(index uint64) (uint64, error) // of an entry in the log
-	home    *home
+	self         uint64
+	stamp        peer.Stamp
+	others       []uint64            // the other nodes of the configuration, ascending
+	config       state.Configuration // raft's
+	storage      *storage
+	announcement command.Announcement // of this node
+	limits       Limits
+	version      string // of the binary, for people
+	safety       bool   // false with --safety off
+	logger       *slog.Logger
+	rng          *rand.Rand
+	node         *raft.RawNode
+	stored       func() uint64                      // the log's last index
+	termAt       func(index uint64) (uint64, error) // of an entry in the log
+	home         *home
 
 	// now is a monotonic moment, civil the wall clock in ms, both as of the present step.
 	now   time.Duration
@@ -70,9 +74,11 @@ type core struct {
 	tickIndex  uint64             // applied index at which a Tick was last proposed
 	tickEntry  uint64             // index of its entry, as far as that can be told
 
-	transferUntil time.Duration // leadership is being handed over
-	again         bool          // something changed that the timers must see at once
-	out           output
+	planAt, changeAt time.Duration // when to look at the members again, and when a change may be proposed
+	planMark         uint64        // what was committed when they were looked at last
+	transferUntil    time.Duration // leadership is being handed over
+	again            bool          // something changed that the timers must see at once
+	out              output
 
 	dropEntry func(entry []byte) bool // for tests: an entry that gets lost [1.1]
 }
@@ -92,6 +98,7 @@ type event struct {
 	done     func(bool)   // evBarrier
 	room     command.Room // evRoom
 	ask      func()       // evAsk
+	changes  []confChange // evStored: applied, before messages
 }
 
 type eventKind uint8
@@ -109,7 +116,8 @@ const (
 	evBarrier                       // a read barrier is wanted
 	evLease                         // the wish for a lease changed: refused = not wanted
 	evUnreachable
-	evTransfer // hand leadership over
+	evTransfer // hand leadership over, to from or, where that is 0, to any
+	evRemoved  // a peer knows that this node was removed
 	evLeave    // end this node's own epoch: note
 	evDigest   // this replica's digest: note
 	evRoom     // this node's disk has that room now
@@ -128,6 +136,7 @@ type progress struct {
 	epochs   []nodeEpoch
 	rooms    []command.NodeRoom // what state knows of the nodes' room
 	ended    bool               // this node's epoch was ended by NodeDown
+	members  *membership        // nil where the machine doesn't say
 }
 
 type nodeEpoch struct {
@@ -142,9 +151,10 @@ type output struct {
 	sends   []*pb.Message // to peers
 	records []outRecords
 	notes   []outNote
-	cut     uint64 // what every node has on disk, where it has risen
-	lost    error  // the node can't go on
-	fetch   *Offer // a checkpoint that this node has to fetch
+	cut     uint64      // what every node has on disk, where it has risen
+	lost    error       // the node can't go on
+	fetch   *Offer      // a checkpoint that this node has to fetch
+	members *membership // where they have changed
 }
 
 type outRecords struct {
@@ -164,7 +174,7 @@ func (o *output) reset() {
 	clear(o.applies)
 	clear(o.sends)
 	clear(o.records)
-	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0, nil, nil}
+	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0, nil, nil, nil}
 }
 
 // transferring reports that leadership is being handed over: nothing is proposed.
@@ -219,7 +229,7 @@ func (c *core) handle(e *event) {
 			c.out.lost = err
 			return
 		}
-		if c.late(e.message) {
+		if c.late(e.message) || e.message.GetType() == pb.MsgReadIndex && c.unsettled() {
 			return
 		}
 		if e.message.GetType() == pb.MsgSnap && !c.snapshot(e.message) {
@@ -229,6 +239,9 @@ func (c *core) handle(e *event) {
 		// Errors: raft doesn't want the message, and says so by an answer where one is due.
 		_ = c.node.Step(e.message)
 	case evStored:
+		if c.reconfigure(e.changes); c.out.lost != nil {
+			return
+		}
 		for _, m := range e.messages {
 			_ = c.node.Step(m)
 		}
@@ -250,7 +263,9 @@ func (c *core) handle(e *event) {
 	case evUnreachable:
 		c.node.ReportUnreachable(e.from)
 	case evTransfer:
-		c.transfer(anyone)
+		c.handOver(e.from)
+	case evRemoved:
+		c.out.lost = fmt.Errorf("%w (node %d says so)", ErrRemoved, e.from)
 	case evRoom:
 		c.ownRoom(e.room)
 	case evAsk:
@@ -268,7 +283,7 @@ func (c *core) timers() {
 		// A missed tick is dropped: after a pause elections must not come from one jump.
 		c.node.Tick()
 		c.tick = max(c.tick+c.limits.Tick, c.now+c.limits.Tick/2)
-		if c.leads() && len(c.others) > 0 {
+		if c.leads() && !c.alone() {
 			c.checkDisk()
 		}
 	}
@@ -276,6 +291,7 @@ func (c *core) timers() {
 	c.barrierTimer()
 	c.epochTimers()
 	c.leaderTimers()
+	c.reconcile()
 	c.roomTimer()
 	c.digestTimer()
 	c.lag.sample(c.now, c.progress.index)
@@ -339,6 +355,9 @@ func (c *core) wake() time.Duration {
 
 // applied takes what this replica has applied.
 func (c *core) applied(p progress) {
+	if p.members != c.progress.members {
+		c.out.members, c.planAt = p.members, 0
+	}
 	c.progress = p
 	c.clock.seen(p.stamp)
 	c.digests.reported(p.reported)

@@ -102,6 +102,7 @@ func (r *Replica) keepLoop(stop <-chan struct{}) {
 		case <-stop:
 			return
 		}
+		r.noteMembers()
 		if err := r.keep(r.monotonic()); err != nil {
 			r.fail(err)
 			return

@@ -47,15 +47,27 @@ type nodeDown struct {
 	at    time.Duration
 }
 
-func newEpochs(others []uint64) epochs {
-	e := epochs{
+func newEpochs() epochs {
+	return epochs{
 		since: map[uint64]time.Duration{}, downs: map[uint64]nodeDown{},
 		refused: map[uint64]map[uint64]time.Duration{},
 	}
-	for _, n := range others {
-		e.since[n] = 0
+}
+
+// setNodes changes who the other nodes are. A new one counts as heard of now.
+func (e *epochs) setNodes(others []uint64, now time.Duration) {
+	for n := range e.since {
+		if !slices.Contains(others, n) {
+			delete(e.since, n)
+			delete(e.downs, n)
+			delete(e.refused, n)
+		}
 	}
-	return e
+	for _, n := range others {
+		if _, ok := e.since[n]; !ok {
+			e.since[n] = now
+		}
+	}
 }
 
 func (e *epochs) heard(node uint64, now time.Duration) { e.since[node] = now }
@@ -139,7 +151,7 @@ func (c *core) ownEpoch() {
 		return
 	}
 	c.epochs.askAt = c.now + askEvery
-	c.tellLeader(peer.Note{Kind: peer.NoteNodeUp, Nonce: nonce, Number: command.Level})
+	c.tellLeader(peer.Note{Kind: peer.NoteNodeUp, Nonce: nonce, Data: command.AppendAnnouncement(nil, &c.announcement)})
 }
 
 // giveUp closes the clients of a home that lags or has no lease for too long.
@@ -183,8 +195,13 @@ func (c *core) nodeUp(node uint64, note peer.Note) {
 			return
 		}
 	}
+	announcement, err := command.DecodeAnnouncement(note.Data)
+	if err != nil {
+		c.logger.Error("a node announces itself in a way that can't be read", "node", node, "error", err)
+		return
+	}
 	delete(c.epochs.refused, node)
-	c.propose(&command.NodeUp{Node: command.NodeID(node), Nonce: note.Nonce, Announcement: command.Announcement{Level: uint32(note.Number)}})
+	c.propose(&command.NodeUp{Node: command.NodeID(node), Nonce: note.Nonce, Announcement: announcement})
 }
 
 // note takes a peer's note.
@@ -209,6 +226,8 @@ func (c *core) note(e *event) {
 		}
 		c.cutIndex = max(c.cutIndex, n.Index)
 		c.out.cut = c.cutIndex
+	case peer.NoteTransfer:
+		c.handOver(n.Node)
 	case peer.NoteDigest:
 		if c.leads() {
 			c.propose(&command.Digest{Node: command.NodeID(e.from), Index: n.Index, Sum: n.Number})

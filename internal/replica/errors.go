@@ -38,6 +38,12 @@ var (
 	// open it again.
 	ErrDamaged = errors.New("oncemq: the data directory is damaged, and the node recovers from the others")
 
+	// ErrRemoved: this node was removed from the cluster; its id is never used again [8.2].
+	ErrRemoved = errors.New("oncemq: this node was removed from the cluster; empty its directory and join again with a token")
+
+	// ErrNotLeading: leadership couldn't be handed over as asked.
+	ErrNotLeading = errors.New("oncemq: leadership was not handed over")
+
 	// ErrDiverged: with safety off, this node had answered what the cluster never got. It
 	// has to start anew.
 	ErrDiverged = errors.New("oncemq: with safety off, this node answered what the cluster never got")

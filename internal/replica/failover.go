@@ -7,7 +7,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
+	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/peer"
+	"github.com/oncemq/oncemq/internal/state"
 )
 
 const (
@@ -50,13 +52,16 @@ func (f *failover) leaderChanged(lead uint64) {
 
 // majority reports that enough peers are connected to win an election.
 func (c *core) majority() bool {
-	n := 1
-	for _, up := range c.failover.up {
-		if up {
-			n++
+	enough := func(voters []command.NodeID) bool {
+		n := 0
+		for _, id := range voters {
+			if uint64(id) == c.self || c.failover.up[uint64(id)] {
+				n++
+			}
 		}
+		return n > len(voters)/2
 	}
-	return n > (len(c.others)+1)/2
+	return enough(c.config.Voters) && (!c.config.Joint() || enough(c.config.Outgoing))
 }
 
 // campaignTimer campaigns when it is time.
@@ -64,7 +69,7 @@ func (c *core) campaignTimer() {
 	f := &c.failover
 	begun := c.term > f.term
 	f.term = c.term
-	if c.lead != 0 || !c.majority() {
+	if c.lead != 0 || !c.votes(c.self) || !c.majority() {
 		f.campaignAt = 0
 		return
 	}
@@ -76,7 +81,7 @@ func (c *core) campaignTimer() {
 	}
 	if f.campaignAt == 0 {
 		f.campaignAt = c.now
-		if len(c.others) > 0 {
+		if !c.alone() {
 			f.campaignAt += startPause + c.jitter(retryJitter)
 		}
 	}
@@ -139,14 +144,20 @@ func (c *core) refused(node uint64) {
 // anyone fits every peer.
 func anyone(uint64) bool { return true }
 
-// transfer hands leadership to the peer that has most of the log, of those that fit; without one it stays.
+// handOver hands leadership to a node, 0: to any; to nobody else.
+func (c *core) handOver(to uint64) {
+	c.transfer(func(id uint64) bool { return to == 0 || id == to })
+}
+
+// transfer hands leadership to the voter that has most of the log, of those that fit and stay in the cluster; without one it stays.
 func (c *core) transfer(fits func(id uint64) bool) {
 	if !c.leads() {
 		return
 	}
 	best, match := uint64(0), uint64(0)
 	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if id != c.self && c.failover.up[id] && pr.Match >= match && fits(id) {
+		stays := c.config.Role(command.NodeID(id)) == state.RoleVoter && !c.progress.members.leaving(id)
+		if id != c.self && c.failover.up[id] && pr.Match >= match && stays && fits(id) {
 			best, match = id, pr.Match
 		}
 	})
@@ -191,7 +202,8 @@ func (c *core) tellCut() {
 	var behind []uint64
 	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		everyone = min(everyone, pr.Match)
-		if id != c.self && pr.Match < c.cutIndex {
+		// A learner may never have had it, and nothing hangs on what it has forgotten.
+		if id != c.self && pr.Match < c.cutIndex && c.votes(id) {
 			behind = append(behind, id)
 		}
 	})

@@ -62,8 +62,10 @@ func (r *Replica) makeCheckpoint() (Offer, error) {
 
 // describe says of a checkpoint what the store doesn't know.
 func (r *Replica) describe(m *store.Manifest, in *store.State) (err error) {
-	m.Voters = r.stamp().Voters
-	if m.Term, err = r.log.Term(m.Index); err == nil {
+	if m.Term, err = r.log.Term(m.Index); err != nil {
+		return err
+	}
+	if m.Voters, err = votersOf(in, r.stamp().Voters); err == nil {
 		m.Digest, err = digestOf(in)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/oncemq/oncemq/internal/command"
 )
@@ -25,11 +26,13 @@ const (
 
 // init makes the raft node over the log. Stream ids rise from stream on.
 func (c *core) init(s *storage, stream uint64) error {
-	c.packer = newPacker(append([]uint64{c.self}, c.others...))
+	c.packer = newPacker()
 	c.packer.commit = c.commit
-	c.epochs = newEpochs(c.others)
+	c.epochs = newEpochs()
 	c.failover.up, c.failover.term = map[uint64]bool{}, c.term
-	c.clock = logClock{others: map[uint64]clockSample{}, voters: len(c.others) + 1}
+	c.clock = logClock{others: map[uint64]clockSample{}}
+	c.storage = s
+	c.configured(s.conf)
 	c.sender.stream = stream
 	c.barriers.seq = c.rng.Uint64() >> 1
 	if err := c.lastStamp(s); err != nil {
@@ -42,7 +45,8 @@ func (c *core) init(s *storage, stream uint64) error {
 		MaxUncommittedEntriesSize: maxUncommittedBytes,
 		MaxInflightMsgs:           maxInflightMessages, MaxInflightBytes: maxInflightBytes,
 		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true,
-		Logger: raftLogger{c.logger},
+		StepDownOnRemoval: true,
+		Logger:            raftLogger{c.logger},
 	}
 	if !c.safety {
 		config.MaxUncommittedEntriesSize = 0
@@ -63,7 +67,7 @@ func (c *core) lastStamp(s *storage) error {
 		if err != nil {
 			return err
 		}
-		if len(entries) == 0 || len(entries[0].Data) == 0 {
+		if len(entries) == 0 || len(entries[0].Data) == 0 || entries[0].GetType() != pb.EntryNormal {
 			continue
 		}
 		h, _, err := command.DecodeEntry(entries[0].Data)

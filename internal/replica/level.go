@@ -13,6 +13,9 @@ import (
 // entry applies one entry to the machine, or passes over it.
 func (a *applier) entry(e *pb.Entry, effects []command.Effect) ([]command.Effect, error) {
 	index := e.GetIndex()
+	if e.GetType() == pb.EntryConfChangeV2 {
+		return a.configure(e, effects)
+	}
 	if t := e.GetType(); t != pb.EntryNormal {
 		// Skipping what isn't understood would make the nodes differ [7.1].
 		return effects, fmt.Errorf("entry %d: %w: it is of type %d, which this version doesn't know: run the version that the other nodes run", index, command.ErrNewer, t)

@@ -23,6 +23,16 @@ func digestOf(s State) (uint64, error) {
 	return m.Digest(), nil
 }
 
+// votersOf are the voters of the configuration in a state on disk; those of the founding where it has none.
+func votersOf(s State, founding []uint64) ([]uint64, error) {
+	value, ok, err := s.Get(state.ConfigurationKey(group), nil)
+	if err != nil || !ok {
+		return founding, err
+	}
+	c, err := state.DecodeConfiguration(value)
+	return plain(c.Voters), err
+}
+
 // loadRanges makes a machine of what lies in some ranges of keys.
 func loadRanges(s State, ranges ...[2][]byte) (*state.Machine, error) {
 	var err error

@@ -55,6 +55,27 @@ func newCountingMachine(s State) (machine, error) {
 	return m, err
 }
 
+// The members of a counting machine are always the founding ones.
+
+func (m *countingMachine) Configure(uint64, state.Configuration, state.Changes, []command.Effect) ([]command.Effect, error) {
+	panic("a counting machine's configuration never changes")
+}
+func (m *countingMachine) Configuration() (state.Configuration, bool) {
+	return state.Configuration{}, false
+}
+func (m *countingMachine) Members() []state.MemberInfo { return nil }
+func (m *countingMachine) MembersRevision() uint64     { return 0 }
+func (m *countingMachine) LastNode() command.NodeID    { return 0 }
+func (m *countingMachine) Removed(command.NodeID) bool { return false }
+func (m *countingMachine) Nodes() (live []command.NodeID) {
+	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
+		if m.nodes[id].epoch != 0 {
+			live = append(live, id)
+		}
+	}
+	return live
+}
+
 func (m *countingMachine) save(out state.Changes) {
 	v := binary.BigEndian.AppendUint64(nil, uint64(m.civil))
 	for _, x := range []uint64{uint64(m.running), m.bodies, m.sum, uint64(m.large)} {

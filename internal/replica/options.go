@@ -27,12 +27,18 @@ type Mailbox interface {
 	EpochEnded(reason string)
 }
 
-// Options configures a Replica. Node, Peers, Dir and Mailbox are required.
+// Options configures a Replica. Node, Dir and Mailbox are required, and Peers where the directory is empty.
 type Options struct {
-	// Node is this node's raft id, a key of Peers.
+	// Node is this node's raft id.
 	Node command.NodeID
-	// Peers are the peer addresses of all nodes, this one included: one or three.
+	// Peers are the peer addresses of the nodes that found the cluster, this one included: one or three. A directory that belongs to a
+	// cluster knows who those were: then more than one must be the same again, and override what the nodes say of themselves; this node
+	// alone is only its own address, and none at all is right as well.
 	Peers map[command.NodeID]string
+	// Name is what people call this node, empty for the name that it has; Addresses are where others reach it. Addresses.Peer is its entry of
+	// Peers where empty.
+	Name      string
+	Addresses command.Addresses
 	// Dir is the data directory, in FS (nil: the operating system's).
 	Dir string
 	FS  store.FS
@@ -52,7 +58,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	// Listener takes the peers' connections; nil: Open listens at this node's address in
-	// Peers, unless it is alone. The Replica closes it.
+	// Peers, unless it is alone: who is to grow needs one. The Replica closes it.
 	Listener net.Listener
 	// Security protects the connections between nodes; nil: plaintext, for loopback.
 	Security peer.Security

@@ -43,10 +43,21 @@ type proposal struct {
 	bytes int
 }
 
-func newPacker(nodes []uint64) *packer {
-	p := &packer{order: nodes}
+func newPacker() *packer {
+	p := &packer{}
 	p.reset()
 	return p
+}
+
+// setNodes changes whose streams there are. What has come from a node that is gone is dropped: its epoch has ended.
+func (p *packer) setNodes(nodes []uint64) {
+	former := p.streams
+	p.order, p.streams = nodes, map[uint64]*stream{}
+	for _, id := range nodes {
+		if p.streams[id] = former[id]; p.streams[id] == nil {
+			p.streams[id] = &stream{}
+		}
+	}
 }
 
 // reset forgets everything: this node isn't the leader any more, or just became it.

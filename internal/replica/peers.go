@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"bytes"
+
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -35,6 +37,7 @@ func (h peerHandler) Records(from uint64, r peer.Records) {
 
 // Note implements peer.Handler.
 func (h peerHandler) Note(from uint64, n peer.Note) {
+	n.Data = bytes.Clone(n.Data)
 	h.events.put(event{kind: evNote, from: from, note: n})
 }
 
@@ -48,6 +51,9 @@ func (h peerHandler) PeerLost(p uint64) { h.events.put(event{kind: evLost, from:
 func (h peerHandler) PeerGone(p uint64, refused bool) {
 	h.events.put(event{kind: evGone, from: p, refused: refused})
 }
+
+// Removed implements peer.Handler.
+func (h peerHandler) Removed(p uint64) { h.events.put(event{kind: evRemoved, from: p}) }
 
 // payload is a raft message, encoded by the peer's writer: nothing changes it once raft
 // has handed it out.

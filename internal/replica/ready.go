@@ -2,6 +2,7 @@ package replica
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"go.etcd.io/raft/v3"
@@ -72,7 +73,7 @@ func (c *core) entries(entries []*pb.Entry) {
 		if c.own == 0 && c.leads() && e.GetTerm() == c.term {
 			c.own = e.GetIndex()
 		}
-		if len(e.Data) == 0 {
+		if len(e.Data) == 0 || e.GetType() != pb.EntryNormal {
 			continue
 		}
 		if h, _, err := command.DecodeEntry(e.Data); err == nil {
@@ -142,6 +143,7 @@ func (c *core) elected() {
 	c.clock.elected(c.now)
 	c.tickIndex, c.tickEntry = 0, 0
 	c.own = 0
+	c.planAt, c.changeAt, c.planMark = 0, 0, math.MaxUint64
 	c.transferUntil = 0
 	c.epochs.elected(c.now)
 	c.disk = stalled{since: c.now}

@@ -26,7 +26,7 @@ const (
 // mayRecover says that there are others to recover from. Of a node with safety off nothing was ever promised, and what it
 // has isn't worth it.
 func (r *Replica) mayRecover() bool {
-	return r.dir != nil && !r.opts.SafetyOff && len(r.opts.Peers) > 1 && r.dir.Stamp().Cluster != [16]byte{}
+	return r.dir != nil && !r.opts.SafetyOff && len(r.elsewhere()) > 0 && r.dir.Stamp().Cluster != [16]byte{}
 }
 
 // openDamaged takes the error of opening the directory, or nil. Where the directory is damaged, or marked as damaged, and can be
@@ -138,11 +138,8 @@ func (r *Replica) resume(ctx context.Context) {
 
 // recoverFrom asks every other node once. nil: none leads, or the leader isn't ready.
 func (r *Replica) recoverFrom(ctx context.Context, query *confirmQuery) (err error) {
-	for id := range r.opts.Peers {
-		if id == r.opts.Node {
-			continue
-		}
-		c, e := r.ask(ctx, uint64(id), query)
+	for _, id := range r.elsewhere() {
+		c, e := r.ask(ctx, id, query)
 		if e == nil && c.Offer.Index > 0 {
 			e = r.fetchConfirmed(ctx, c)
 		}

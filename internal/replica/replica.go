@@ -32,6 +32,7 @@ type Replica struct {
 	damage   error       // why this node recovers and takes no part; nil: it takes part
 	recovers atomic.Bool // the same, for any goroutine
 
+	noted   *membership  // written down; of the keep goroutine
 	fetched atomic.Int64 // bytes of checkpoints that were fetched
 
 	inUse  sync.RWMutex // read-locked while a backup is made
@@ -63,12 +64,8 @@ func Open(opts Options) (*Replica, error) {
 	if err := r.listen(); err != nil {
 		return nil, errors.Join(err, r.closeFiles())
 	}
-	addresses := map[uint64]string{}
-	for id, address := range r.opts.Peers {
-		addresses[uint64(id)] = address
-	}
 	r.peers = peer.New(peer.Config{
-		Stamp: r.stamp(), Addresses: addresses, Listener: r.opts.Listener, Dial: opts.Dial,
+		Stamp: r.stamp(), Addresses: r.fixed(), Members: r.known(), Address: r.opts.Addresses.Peer, Listener: r.opts.Listener, Dial: opts.Dial,
 		Handler: peerHandler{r.events, r.events.putBounded}, Logger: r.logger, QueueBytes: opts.Limits.PeerQueueBytes,
 		Source: r, FetchBytes: r.opts.Limits.FetchBytes, Security: opts.Security, Joiner: opts.Joiner, FetchOnly: r.damage != nil,
 	})
@@ -80,11 +77,14 @@ func Open(opts Options) (*Replica, error) {
 
 // validate checks the options and fills in defaults.
 func (o *Options) validate() error {
-	if o.Node == 0 || o.Peers[o.Node] == "" || o.Dir == "" || o.Mailbox == nil {
+	if o.Node == 0 || len(o.Peers) > 0 && o.Peers[o.Node] == "" || o.Dir == "" || o.Mailbox == nil {
 		return errors.New("oncemq: a replica needs Node, its address in Peers, Dir and Mailbox")
 	}
-	if n := len(o.Peers); n%2 == 0 {
+	if n := len(o.Peers); n > 0 && n%2 == 0 {
 		return fmt.Errorf("oncemq: a cluster of %d nodes; one or three are possible", n)
+	}
+	if o.Addresses.Peer == "" {
+		o.Addresses.Peer = o.Peers[o.Node]
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -154,8 +154,16 @@ func (r *Replica) openFiles() (err error) {
 }
 
 func (r *Replica) listen() (err error) {
-	if r.opts.Listener == nil && len(r.opts.Peers) > 1 {
+	others := len(r.elsewhere())
+	if r.damage == nil {
+		conf := r.configuration(r.stamp())
+		others = len(conf.Nodes()) - 1
+	}
+	if r.opts.Listener == nil && others > 0 {
 		address := r.opts.Peers[r.opts.Node]
+		if address == "" {
+			return fmt.Errorf("oncemq: node %d is one of a cluster and has neither a listener for its peers nor an address for one", r.opts.Node)
+		}
 		if r.opts.Listener, err = net.Listen("tcp", address); err != nil {
 			return fmt.Errorf("listening for peers: %w", err)
 		}

@@ -453,19 +453,29 @@ func TestFoundingWaitsForAll(t *testing.T) {
 	}
 }
 
-// A list of nodes other than the cluster was founded with is refused: a node of three
-// started alone would be a majority of its own.
+// A list of nodes other than the cluster was founded with is refused. Without a list a node knows from its directory that it is
+// one of three, and no majority of its own; where the others are they tell it themselves.
 func TestOtherPeers(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	c.kill(1)
 	opts := c.options(1, &box{})
-	opts.Peers = map[command.NodeID]string{1: c.peers[1]}
+	opts.Peers = map[command.NodeID]string{1: c.peers[1], 2: c.peers[2], 4: c.peers[3]}
 	r, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Run(t.Context()); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("Run: %v, want ErrForeign", err)
+	}
+	c.opts = func(o *Options) {
+		if o.Node == 1 {
+			o.Peers = map[command.NodeID]string{1: c.peers[1]}
+		}
+	}
+	m := c.start(1)
+	c.wait("a node without a list", func() bool { return m.Ready() == nil })
+	if st := m.Status(); st.Alone || len(st.Peers) != 2 {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestHungDiskOfTheLeader(t *testing.T) {
 func TestRunningTimeStandsWithTheProcess(t *testing.T) {
 	c := &core{
 		limits: Limits{}.withDefaults(), role: raft.StateLeader, logger: slog.New(slog.DiscardHandler),
-		epochs: newEpochs(nil), clock: logClock{running: 1000, voters: 1},
+		epochs: newEpochs(), clock: logClock{running: 1000, voters: 1},
 	}
 	c.clock.elected(0)
 	c.now = time.Minute

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/state"
 )
 
 // The roles of Status.
@@ -41,7 +42,13 @@ type Status struct {
 	Backlog  int
 	// SafetyOff: answers come before replication and fsync.
 	SafetyOff bool
-	// Peers is what is known of the other nodes, by id.
+	// MayStop: the others go on when this node stops; Stop says why, or why not. Where this node doesn't lead it only knows whom it
+	// reaches, not whom they reach.
+	MayStop bool
+	Stop    string
+	// Alone: this node is the only one that votes.
+	Alone bool
+	// Peers is what is known of the other nodes of the configuration, by id.
 	Peers []PeerStatus
 }
 
@@ -52,6 +59,8 @@ type PeerStatus struct {
 	Connected bool
 	// Match is the highest index known on its disk; only the leader knows.
 	Match uint64
+	// Role is what the node is in raft's configuration.
+	Role state.Role
 }
 
 // publish shows the outcome of a step to other goroutines. The status is only made anew
@@ -69,10 +78,13 @@ func (s *steps) publish() {
 	s.shownAt = c.now
 	now := &Status{
 		Node: s.opts.Node, Leader: command.NodeID(c.lead), Role: roleName(c.role), Term: c.term, Commit: c.commit,
-		Cluster: c.stamp.Cluster, Epoch: epoch, SafetyOff: s.opts.SafetyOff,
+		Cluster: c.stamp.Cluster, Epoch: epoch, SafetyOff: s.opts.SafetyOff, Alone: c.alone(),
 	}
+	now.MayStop, now.Stop = c.mayStop()
 	for _, other := range c.others {
-		now.Peers = append(now.Peers, PeerStatus{Node: command.NodeID(other), Connected: c.failover.up[other]})
+		now.Peers = append(now.Peers, PeerStatus{
+			Node: command.NodeID(other), Connected: c.failover.up[other], Role: c.config.Role(command.NodeID(other)),
+		})
 	}
 	if c.leads() {
 		c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {

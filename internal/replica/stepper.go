@@ -17,9 +17,9 @@ import (
 // StepOptions configures a Stepper. Node, Voters, Cluster, Log, State, Mailbox, Send and Rand
 // are required.
 type StepOptions struct {
-	// Node is this node's raft id, one of Voters.
+	// Node is this node's raft id.
 	Node command.NodeID
-	// Voters are the ids of all nodes, ascending: one or three.
+	// Voters are the ids of the nodes that the cluster was founded with, ascending: one or three. Who joins later is not among them.
 	Voters []command.NodeID
 	// Cluster is the cluster's id, the same on all nodes: a Stepper's cluster is founded.
 	Cluster [16]byte
@@ -96,8 +96,8 @@ func (o *StepOptions) validate() error {
 	switch {
 	case o.Log == nil || o.State == nil || o.Mailbox == nil || o.Send == nil || o.Rand == nil || o.Cluster == [16]byte{}:
 		return errors.New("oncemq: a stepper needs Cluster, Log, State, Mailbox, Send and Rand")
-	case len(o.Voters)%2 == 0 || !slices.IsSorted(o.Voters) || !slices.Contains(o.Voters, o.Node):
-		return fmt.Errorf("oncemq: a stepper of node %d among the voters %v; one or three are possible, ascending", o.Node, o.Voters)
+	case o.Node == 0 || len(o.Voters)%2 == 0 || !slices.IsSorted(o.Voters):
+		return fmt.Errorf("oncemq: a stepper of node %d with the founding voters %v; one or three are possible, ascending", o.Node, o.Voters)
 	}
 	return nil
 }
@@ -130,6 +130,9 @@ func (f frames) SendRecords(to uint64, r peer.Records) bool {
 func (f frames) SendNote(to uint64, n peer.Note) bool {
 	return f(to, true, peer.AppendNote(make([]byte, 0, 64), n))
 }
+
+// SetMembers implements Network: who carries the frames finds everybody by himself.
+func (f frames) SetMembers(peer.Members) {}
 
 // Raft does a raft step with everything that is queued for it, at monotonic moment now (since
 // Began; it never goes back) and civil time in ms since 1970. Call it again at wake, and as

@@ -323,7 +323,7 @@ func TestStepperRefuses(t *testing.T) {
 	}
 	for what, change := range map[string]func(*StepOptions){
 		"two voters":          func(o *StepOptions) { o.Voters = []command.NodeID{1, 2} },
-		"not one of them":     func(o *StepOptions) { o.Node = 4 },
+		"no node":             func(o *StepOptions) { o.Node = 0 },
 		"voters in disorder":  func(o *StepOptions) { o.Voters = []command.NodeID{3, 2, 1} },
 		"no cluster":          func(o *StepOptions) { o.Cluster = [16]byte{} },
 		"no source of chance": func(o *StepOptions) { o.Rand = nil },

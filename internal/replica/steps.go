@@ -22,6 +22,7 @@ type Network interface {
 	SendRaft(to uint64, urgent bool, p peer.Payload) bool
 	SendRecords(to uint64, r peer.Records) bool
 	SendNote(to uint64, n peer.Note) bool
+	SetMembers(m peer.Members)
 }
 
 // steps is a node's replica without goroutines, connections and files: the queues between
@@ -65,10 +66,11 @@ type steps struct {
 	takenAppends []appendJob
 	takenApplies []applyJob
 
-	everyone atomic.Uint64          // what every node has on disk, as far as told
-	shown    atomic.Pointer[Status] // of the last step
-	lost     atomic.Pointer[error]  // why the node can't go on, as the raft step found
-	lease    atomic.Int64           // monotonic ns; 0: none
+	everyone atomic.Uint64              // what every node has on disk, as far as told
+	shown    atomic.Pointer[Status]     // of the last step
+	members  atomic.Pointer[membership] // as of the last step; nil: not known
+	lost     atomic.Pointer[error]      // why the node can't go on, as the raft step found
+	lease    atomic.Int64               // monotonic ns; 0: none
 	lagNanos atomic.Int64
 	room     nodeRoom
 	tight    atomic.Bool // there is little room on the disk
@@ -112,15 +114,9 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	if s.opts.SafetyOff {
 		c.limits.EntriesInFlight = 1 << 20
 	}
-	nodes := []command.NodeID{}
-	for _, v := range stamp.Voters {
-		nodes = append(nodes, command.NodeID(v))
-		if v != c.self {
-			c.others = append(c.others, v)
-		}
-	}
+	c.announcement = command.Announcement{Level: command.Level, Name: s.opts.Name, Addresses: s.opts.Addresses}
 	s.offers.log = s.log
-	s.disk = &storage{log: s.log, start: s.start, voters: stamp.Voters, offered: s.offers.offered}
+	s.disk = &storage{log: s.log, start: s.start, conf: s.configuration(stamp), offered: s.offers.offered}
 	if err := c.init(s.disk, stream); err != nil {
 		return err
 	}
@@ -128,16 +124,27 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	c.rooms.own.memory = uint64(s.opts.Limits.StateBytes)
 	s.appender = appender{log: s.log, fault: s.opts.testFault}
 	s.applier = &applier{
-		node: s.opts.Node, nodes: nodes, machine: s.decides, state: s.state, batch: new(store.Batch),
+		node: s.opts.Node, machine: s.decides, state: s.state, batch: new(store.Batch),
 		home: s.home, mailbox: s.opts.Mailbox, requests: s.requests, applied: s.start.Applied, history: stamp.History,
 		logger: s.logger, raised: s.raised, skips: s.skips,
 	}
 	if _, _, founded := s.decides.Cluster(); founded {
 		s.applier.level, _ = s.decides.Level()
 	}
-	s.applier.report()
+	if s.applier.report(); s.applier.removed() {
+		return ErrRemoved
+	}
 	s.events.put(event{kind: evProgress, progress: s.applier.out.progress})
 	return nil
+}
+
+// configuration is raft's at the applied index: the state's, but where that is of an earlier history than the directory, or of none.
+func (s *steps) configuration(stamp peer.Stamp) state.Configuration {
+	c, founded := s.decides.Configuration()
+	if _, history, _ := s.decides.Cluster(); !founded || history < stamp.History {
+		return state.Configuration{Voters: named(stamp.Voters)}
+	}
+	return c
 }
 
 // raft is the raft step, with all that is queued. wake is the moment by which it wants to be
@@ -172,6 +179,10 @@ func (s *steps) lose(err error) {
 func (s *steps) route(out *output) {
 	if out.lost != nil {
 		s.lose(out.lost)
+	}
+	if out.members != nil {
+		s.members.Store(out.members)
+		s.network.SetMembers(out.members.peers())
 	}
 	if out.fetch != nil {
 		s.wanted.Store(out.fetch)
@@ -251,8 +262,8 @@ func (s *steps) apply() error {
 	}
 	out := &s.applier.out
 	var events []event
-	if len(out.responses) > 0 {
-		events = append(events, event{kind: evStored, messages: slices.Clone(out.responses)})
+	if len(out.responses)+len(out.changes) > 0 {
+		events = append(events, event{kind: evStored, messages: slices.Clone(out.responses), changes: slices.Clone(out.changes)})
 	}
 	if out.moved {
 		s.showRoom()

@@ -39,10 +39,17 @@ func encoded(node command.NodeID, from, to uint64, size int) (data []byte) {
 	return data
 }
 
+// packerOf has a stream of each node.
+func packerOf(nodes ...uint64) *packer {
+	p := newPacker()
+	p.setNodes(nodes)
+	return p
+}
+
 // [8.6] The leader takes from the nodes in turn, up to the entry's size, system records
 // first, and keeps each node's order.
 func TestPack(t *testing.T) {
-	p := newPacker([]uint64{1, 2, 3})
+	p := packerOf([]uint64{1, 2, 3}...)
 	for i := uint64(1); i <= 3; i++ {
 		p.streams[1].records = append(p.streams[1].records, packed{record: command.Record{Node: 1, Epoch: 1, Number: i, Body: make([]byte, 100)}})
 	}
@@ -69,7 +76,7 @@ func TestPack(t *testing.T) {
 
 // A new stream replaces what is left of the former; an older one is ignored.
 func TestStreamsReplaceEachOther(t *testing.T) {
-	p := newPacker([]uint64{1, 2})
+	p := packerOf([]uint64{1, 2}...)
 	p.receive(2, 7, encoded(2, 5, 9, 10))
 	p.receive(2, 8, encoded(2, 3, 4, 10))
 	p.receive(2, 7, encoded(2, 10, 10, 10))
@@ -99,7 +106,8 @@ func TestLogClock(t *testing.T) {
 		{"alone of three: nothing to compare", 7000, nil, 0, 7000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := logClock{civil: tc.last, running: 50, others: map[uint64]clockSample{}, voters: 3}
+			l := logClock{civil: tc.last, running: 50, others: map[uint64]clockSample{}}
+			l.setVoters([]uint64{1, 2, 3}, 1)
 			for i, civil := range tc.others {
 				l.sample(uint64(i+2), civil-100, time.Second)
 			}
@@ -237,7 +245,7 @@ func TestEarlyEntries(t *testing.T) {
 // is written, and an idle cluster whose leaders change would wait for ever. Nothing due, nothing written.
 func TestRunningTimeIsWritten(t *testing.T) {
 	for _, due := range []int64{60_000, state.Never} {
-		c := &core{role: raft.StateLeader, packer: newPacker([]uint64{1}), cutTick: time.Hour}
+		c := &core{role: raft.StateLeader, packer: packerOf([]uint64{1}...), cutTick: time.Hour}
 		c.progress = progress{index: 5, due: state.Due{Running: due, Civil: state.Never}}
 		for c.now < 1500*time.Millisecond {
 			c.now += 100 * time.Millisecond
@@ -251,7 +259,7 @@ func TestRunningTimeIsWritten(t *testing.T) {
 
 // [4.2] However many entries are on their way while a job goes on, one tick is among them; one that got lost is followed by another.
 func TestOneTickAtATime(t *testing.T) {
-	c := &core{role: raft.StateLeader, packer: newPacker([]uint64{1}), cutTick: time.Hour}
+	c := &core{role: raft.StateLeader, packer: packerOf(1), cutTick: time.Hour}
 	p := c.packer
 	p.appended(6, 10)
 	p.appended(7, 10)
@@ -279,7 +287,8 @@ func TestOneTickAtATime(t *testing.T) {
 
 // [4.5] A leader with a wrong clock hands over to a node with a right one only.
 func TestRightClock(t *testing.T) {
-	l := logClock{others: map[uint64]clockSample{}, voters: 3}
+	l := logClock{others: map[uint64]clockSample{}}
+	l.setVoters([]uint64{1, 2, 3}, 1)
 	const own = 10_000_000
 	l.sample(2, own-2_000_000, time.Second)
 	l.sample(3, own-5_000_000, time.Second)

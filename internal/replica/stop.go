@@ -17,7 +17,7 @@ func (r *Replica) Stop(ctx context.Context) error {
 	if r.leave() {
 		r.until(ctx, func() bool { epoch, _, _ := r.home.life(); return epoch == 0 })
 	}
-	if len(r.opts.Peers) > 1 && r.Status().Role == roleLeader {
+	if st := r.Status(); st.Role == roleLeader && !st.Alone {
 		r.events.put(event{kind: evTransfer})
 		r.until(ctx, func() bool { return r.Status().Role != roleLeader })
 	}

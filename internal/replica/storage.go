@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/oncemq/oncemq/internal/state"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
@@ -46,9 +47,10 @@ type State interface {
 // storage is raft's view of the log on disk. The append goroutine writes the log; raft
 // reads what is stable, from the log's tail in memory or, for a slow peer, from disk.
 type storage struct {
-	log    Log
-	start  store.Start
-	voters []uint64
+	log   Log
+	start store.Start
+	// conf is the configuration: at the start that of the applied index.
+	conf state.Configuration
 	// offered is the checkpoint for a peer that raft can't help from the log alone; nil: not yet.
 	offered func() *Offer
 	failed  error // of a read that raft can't do without; it panics then
@@ -56,7 +58,7 @@ type storage struct {
 
 // InitialState implements raft.Storage.
 func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
-	conf := pb.EnsureConfState(&pb.ConfState{Voters: s.voters})
+	conf := confState(&s.conf)
 	h := s.start.State
 	if h == (store.HardState{}) {
 		return nil, conf, nil
@@ -102,7 +104,7 @@ func (s *storage) Snapshot() (*pb.Snapshot, error) {
 	return &pb.Snapshot{
 		Data: o.appendTo(nil, s.log.FirstIndex()),
 		Metadata: &pb.SnapshotMetadata{
-			Index: &o.Index, Term: &o.Term, ConfState: pb.EnsureConfState(&pb.ConfState{Voters: s.voters}),
+			Index: &o.Index, Term: &o.Term, ConfState: confState(&s.conf),
 		},
 	}, nil
 }

@@ -66,6 +66,7 @@ func (r *reader) Note(_ uint64, n peer.Note) { r.f.note = &n }
 func (r *reader) PeerUp(uint64)              {}
 func (r *reader) PeerLost(uint64)            {}
 func (r *reader) PeerGone(uint64, bool)      {}
+func (r *reader) Removed(uint64)             {}
 
 // onFrame calls f for every frame between nodes; where it is true the frame is kept, and the scenario has it.
 func (s *stage) onFrame(f func(h *held, x *frame) bool) {

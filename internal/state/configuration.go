@@ -121,12 +121,17 @@ func (m *Machine) Configure(index uint64, c Configuration, out Changes, effects 
 		return effects, fmt.Errorf("%w: entry %d changes the configuration of a cluster that isn't founded", ErrState, index)
 	}
 	m.beginEntry(index, out, effects)
-	m.configuration = c
-	m.dirty.configuration = true
+	m.setConfiguration(c)
 	for _, id := range sortedKeys(m.members) {
 		if x := m.members[id]; x.leaving && c.Role(id) == RoleNone {
 			m.dropMember(x)
 		}
 	}
 	return m.endEntry(), nil
+}
+
+func (m *Machine) setConfiguration(c Configuration) {
+	m.configuration = c
+	m.dirty.configuration = true
+	m.revision++
 }

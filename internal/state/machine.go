@@ -32,6 +32,8 @@ type Machine struct {
 	members  map[command.NodeID]*member
 	lastNode command.NodeID // the highest id ever given [8.2]
 	tokens   map[string]*joinToken
+	// revision counts changes of members and configuration in memory, so that a reader sees whether there were any.
+	revision uint64
 	// configuration is raft's, as of the last entry.
 	configuration Configuration
 	conns         map[command.ConnID]*conn
@@ -99,6 +101,7 @@ func New(group uint16) *Machine {
 		group:    group,
 		level:    level{number: command.Level},
 		nodes:    make(map[command.NodeID]*node),
+		revision: 1,
 		members:  make(map[command.NodeID]*member),
 		tokens:   make(map[string]*joinToken),
 		conns:    make(map[command.ConnID]*conn),

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/mutant"
 )
 
 const (
@@ -93,6 +94,10 @@ func (m *Machine) memberInfo(x *member) MemberInfo {
 	return info
 }
 
+// MembersRevision is another number whenever a member or the configuration has changed since; never 0. It isn't the same on
+// two nodes.
+func (m *Machine) MembersRevision() uint64 { return m.revision }
+
 // LastNode is the highest node id ever given; the next one is above it [8.2].
 func (m *Machine) LastNode() command.NodeID { return m.lastNode }
 
@@ -132,8 +137,7 @@ func (m *Machine) foundMembers(voters []command.NodeID) {
 	for _, hash := range sortedKeys(m.tokens) {
 		m.dropToken(m.tokens[hash])
 	}
-	m.configuration = Configuration{Voters: slices.Clone(voters)}
-	m.dirty.configuration = true
+	m.setConfiguration(Configuration{Voters: slices.Clone(voters)})
 }
 
 func defaultName(id command.NodeID) string { return fmt.Sprintf("node-%d", id) }
@@ -347,6 +351,7 @@ func (m *Machine) changeMemberRemove(c *command.MemberRemove) {
 }
 
 func (m *Machine) markMember(x *member) {
+	m.revision++
 	if x.mark() {
 		m.dirty.members = append(m.dirty.members, x)
 	}
@@ -372,12 +377,12 @@ func (t *joinToken) encode(dst []byte) []byte {
 
 func (m *Machine) flushMembers() {
 	d := &m.dirty
-	if d.configuration {
-		d.configuration = false
+	if d.configuration && (!mutant.On(mutant.ChangeNotStored) || m.index < 10) {
 		m.valueBuf = AppendConfiguration(m.valueBuf[:0], &m.configuration)
 		m.keyBuf = appendKey(m.keyBuf[:0], m.group, keyConfiguration)
 		m.put(m.keyBuf, m.valueBuf)
 	}
+	d.configuration = false
 	for _, x := range d.members {
 		m.write(&x.object, appendIDKey(m.keyBuf[:0], m.group, keyMember, uint64(x.id)), x.encode)
 	}
