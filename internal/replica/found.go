@@ -68,16 +68,8 @@ func (r *Replica) found(ctx context.Context) (peer.Stamp, error) {
 				ErrEmptyDirectory, id, cluster, r.opts.Dir, stamp.Node)
 		}
 	}
-	members := r.fixed()
-	members[stamp.Node] = r.opts.Addresses.Peer
-	for _, write := range []func() error{
-		func() error { return r.dir.SetVoters(stamp.Voters) },
-		func() error { return r.dir.SetMembers(members) },
-		func() error { return r.dir.SetCluster(stamp.Cluster, stamp.History) },
-	} {
-		if err := write(); err != nil {
-			return stamp, err
-		}
+	if err := r.noteFounding(stamp); err != nil {
+		return stamp, err
 	}
 	r.logger.Info("cluster founded", "cluster", fmt.Sprintf("%x", stamp.Cluster), "nodes", stamp.Voters)
 	r.peers.SetStamp(stamp)
@@ -196,6 +188,19 @@ func (r *Replica) noteMembers() {
 	if err := r.dir.SetMembers(m.peers().Addresses); err != nil {
 		r.logger.Warn("where the members are found could not be written down", "error", err)
 	}
+}
+
+// noteFounding makes the directory one of the cluster that was founded; the stamp goes last.
+func (r *Replica) noteFounding(stamp peer.Stamp) error {
+	if err := r.dir.SetVoters(stamp.Voters); err != nil {
+		return err
+	}
+	members := r.fixed()
+	members[stamp.Node] = r.opts.Addresses.Peer
+	if err := r.dir.SetMembers(members); err != nil {
+		return err
+	}
+	return r.dir.SetCluster(stamp.Cluster, stamp.History)
 }
 
 // checkRestored wants the list of nodes that a backup was restored for: these found the cluster.
