@@ -14,6 +14,8 @@ type ConnOptions struct {
 	Local uint64
 	// Principal is the authenticated user.
 	Principal string
+	// Secure says that the client came with TLS.
+	Secure bool
 	// Barrier is called by the log, on any goroutine, when barrier id has ended: it must not block and has to bring both to
 	// Conn.BarrierDone on the loop.
 	Barrier func(id uint64, ok bool)

@@ -22,8 +22,8 @@ type Config struct {
 	Dev bool
 	// Access decides what Dev doesn't; nil denies.
 	Access func(principal string, right Right, address string) bool
-	// Servers are the other nodes; empty where they aren't known.
-	Servers []Server
+	// Servers are the other nodes as a client reaches them with TLS, or without; nil: nobody knows. It must be quick.
+	Servers func(secure bool) []Server
 	// IdleTimeout is how long a client may be silent (default 40 s, of which half is announced: 20 s [1.5]).
 	IdleTimeout time.Duration
 	// OpenTimeout bounds the wait for ConnOpen to be applied (default 5 s).

@@ -47,7 +47,7 @@ func (c *Conn) onConnOpened(e *command.Effect) {
 		o.OfferedCapabilities = append(o.OfferedCapabilities, amqp.CapOncemqClient)
 	}
 	o.Properties = amqp.Map{{Key: amqp.PropProduct, Value: "OncemQ"}, {Key: amqp.PropVersion, Value: c.node.cfg.Version}}
-	if list := c.node.servers(); len(list) > 0 {
+	if list := c.node.servers(c.opts.Secure); len(list) > 0 {
 		o.Properties = append(o.Properties, amqp.Pair{Key: amqp.PropFailoverServerList, Value: list})
 	}
 	if err := c.eng.Open(*o); err != nil {
@@ -55,10 +55,13 @@ func (c *Conn) onConnOpened(e *command.Effect) {
 	}
 }
 
-// servers is the failover-server-list: all other nodes (amqp.md 1.2).
-func (n *Node) servers() amqp.List {
+// servers is the failover-server-list: all other nodes (amqp.md 1.2). It names no scheme, so a client keeps to the one it came with.
+func (n *Node) servers(secure bool) amqp.List {
+	if n.cfg.Servers == nil {
+		return nil
+	}
 	var list amqp.List
-	for _, s := range n.cfg.Servers {
+	for _, s := range n.cfg.Servers(secure) {
 		list = append(list, amqp.Map{
 			{Key: amqp.InfoNetworkHost, Value: s.Host}, {Key: amqp.InfoPort, Value: int32(s.Port)},
 		})

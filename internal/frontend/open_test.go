@@ -11,7 +11,12 @@ import (
 
 // Checklist 9, 10: what Open offers is real, and names the other nodes.
 func TestOpenOffers(t *testing.T) {
-	r := newRig(t, Config{Dev: true, Servers: []Server{{Host: "10.0.0.2", Port: 5672}, {Host: "10.0.0.3", Port: 5673}}})
+	r := newRig(t, Config{Dev: true, Servers: func(secure bool) []Server {
+		if secure {
+			t.Error("the client came without TLS")
+		}
+		return []Server{{Host: "10.0.0.2", Port: 5672}, {Host: "10.0.0.3", Port: 5673}}
+	}})
 	p := r.open("a", func(o *amqp.Open) {
 		o.DesiredCapabilities = []amqp.Symbol{amqp.CapSoleConnection, amqp.CapDelayedDelivery, amqp.CapAnonymousRelay, amqp.CapSharedSubs}
 	})

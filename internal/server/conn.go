@@ -115,7 +115,7 @@ func (c *conn) run(ctx context.Context) {
 		return
 	}
 	defer c.retire()
-	c.fe = node.NewConn(frontend.ConnOptions{Local: c.local, Principal: principal, Barrier: c.mail.barrier}, time.Now())
+	c.fe = node.NewConn(frontend.ConnOptions{Local: c.local, Principal: principal, Secure: c.tls != nil, Barrier: c.mail.barrier}, time.Now())
 	_ = c.nc.SetDeadline(time.Time{})
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.s.cfg.OpenTimeout))
 	done := make(chan struct{}, 2)
