@@ -76,10 +76,10 @@ func serve(c *cobra.Command, cfg config.Serve) error {
 	err := node.Serve(c.Context(), node.Options{
 		Config: cfg, Version: versionText(), Ready: c.OutOrStdout(), Logger: logger,
 		Fatal: func(err error) {
-			logger.Error("the node can't go on", "node", cfg.Node, "error", err)
+			logger.Error("the node can't go on", "error", err)
 			if errors.Is(err, replica.ErrDiverged) {
 				err = beginAnew()
-				logger.Error("beginning anew", "node", cfg.Node, "error", err)
+				logger.Error("beginning anew", "error", err)
 			}
 			os.Exit(exitFailed)
 		},

@@ -82,7 +82,7 @@ func Open(opts Options) (*Node, error) {
 	n.admin, err = admin.Listen(admin.Config{
 		Addr: cfg.Admin, MaxConnections: admins, Users: n.users,
 		Node:    &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid(), service: n.service, certificates: n.certificates},
-		Members: &members{node: n}, Service: n.service,
+		Members: &members{node: n}, Leadership: &leadership{node: n}, Service: n.service,
 		Backups: backups{n.replica},
 		Dev:     cfg.Dev,
 		Routes: map[string]http.Handler{
@@ -103,9 +103,6 @@ func (n *Node) openReplica() (err error) {
 	peers := map[command.NodeID]string{}
 	for id, addr := range cfg.Peers {
 		peers[command.NodeID(id)] = addr
-	}
-	if n.links.peers != nil && len(peers) == 0 {
-		peers[command.NodeID(cfg.Node)] = n.links.address
 	}
 	door := &doorman{links: n.links, logger: n.opts.Logger}
 	n.replica, err = replica.Open(replica.Options{
@@ -173,6 +170,7 @@ func (n *Node) listen(clients int) error {
 			ContainerID: fmt.Sprintf("oncemq-%d", cfg.Node),
 			Version:     n.opts.Version,
 			Dev:         cfg.Dev,
+			Servers:     n.servers,
 			Access:      func(principal string, _ frontend.Right, _ string) bool { return access(principal) },
 			TxBytes:     PlanMemory(cfg.Sizes).Transactions,
 		},
@@ -291,7 +289,7 @@ func (n *Node) announce(ctx context.Context, failed <-chan error) error {
 		urls = append(urls, "amqps://"+n.server.AddrTLS().String())
 	}
 	_, err = fmt.Fprintf(n.opts.Ready, "ready: node %d of %d, leader %d, epoch %d, %s, admin http://%s, data %s, pid %d\n",
-		cfg.Node, len(cfg.Peers), st.Leader, st.Epoch, strings.Join(urls, ", "), n.admin.Addr(), cfg.Data, os.Getpid())
+		cfg.Node, len(st.Peers)+1, st.Leader, st.Epoch, strings.Join(urls, ", "), n.admin.Addr(), cfg.Data, os.Getpid())
 	return err
 }
 

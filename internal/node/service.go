@@ -63,13 +63,26 @@ func (s *service) end() {
 // Drain implements admin.Service. Leadership goes first: clients then find a leader at once. As long as the node is drained it
 // hands leadership over whenever it gets it.
 func (s *service) Drain(over time.Duration) admin.NodeService {
-	s.node.opts.Logger.Info("the node is drained", "node", s.node.opts.Config.Node, "over", over)
+	if !s.drained() {
+		s.node.opts.Logger.Info("the node is drained", "node", s.node.opts.Config.Node, "over", over)
+	}
 	s.node.server.Bar()
 	s.begin(func(ctx context.Context) {
+		s.node.handOver(ctx)
 		if err := s.node.server.Drain(ctx, over); err != nil {
 			return
 		}
 		s.node.opts.Logger.Info("the node has no clients any more", "node", s.node.opts.Config.Node)
+		tick := time.NewTicker(handOverEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				s.node.handOver(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
 	})
 	return s.Service()
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/peer"
+	"github.com/oncemq/oncemq/internal/state"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
@@ -32,4 +33,12 @@ func (r *Replica) Stamp() (peer.Stamp, error) {
 	s := r.dir.Stamp()
 	voters, err := r.dir.Voters()
 	return peer.Stamp{Cluster: s.Cluster, History: s.History, Node: s.Node, Birth: r.dir.Birth(), Voters: voters}, err
+}
+
+// Members are the members as of what is applied here, by id; none before that is known. The slice is never changed.
+func (r *Replica) Members() []state.MemberInfo {
+	if m := r.members.Load(); m != nil {
+		return m.all
+	}
+	return nil
 }
