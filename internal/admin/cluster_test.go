@@ -112,11 +112,19 @@ func TestClusterRequests(t *testing.T) {
 // TestClusterRefusals: nothing is asked for by a body that isn't understood, and a refusal is told as what it is.
 func TestClusterRefusals(t *testing.T) {
 	for _, tc := range []struct{ path, body string }{
-		{"/api/v1/cluster/tokens", `{"lifetime": "1s"}`}, {"/api/v1/cluster/tokens", `{"lifetime": "9000h"}`}, {"/api/v1/cluster/tokens", `{"lifetim": "1h"}`},
-		{"/api/v1/cluster/tokens", `{} {}`}, {"/api/v1/cluster/tokens", `[]`},
-		{"/api/v1/cluster/remove", ``}, {"/api/v1/cluster/remove", `{"nodes": []}`}, {"/api/v1/cluster/remove", `{"nodes": ["a"]}`},
-		{"/api/v1/cluster/transfer", ``}, {"/api/v1/cluster/transfer", `{"to": 0}`},
-		{"/api/v1/node/drain", `{"over": "-1s"}`}, {"/api/v1/node/drain", `{"over": "2h"}`}, {"/api/v1/node/rebalance", `{"over": 5}`},
+		{"/api/v1/cluster/tokens", `{"lifetime": "1s"}`},
+		{"/api/v1/cluster/tokens", `{"lifetime": "9000h"}`},
+		{"/api/v1/cluster/tokens", `{"lifetim": "1h"}`},
+		{"/api/v1/cluster/tokens", `{} {}`},
+		{"/api/v1/cluster/tokens", `[]`},
+		{"/api/v1/cluster/remove", ``},
+		{"/api/v1/cluster/remove", `{"nodes": []}`},
+		{"/api/v1/cluster/remove", `{"nodes": ["a"]}`},
+		{"/api/v1/cluster/transfer", ``},
+		{"/api/v1/cluster/transfer", `{"to": 0}`},
+		{"/api/v1/node/drain", `{"over": "-1s"}`},
+		{"/api/v1/node/drain", `{"over": "2h"}`},
+		{"/api/v1/node/rebalance", `{"over": 5}`},
 	} {
 		f := &fakeCluster{}
 		if code, answer := f.do(t, "POST", tc.path, tc.body); code != 400 || f.asked != "" || !strings.Contains(answer["error"].(string), "want") {

@@ -24,7 +24,7 @@ const (
 	nodeKeyName  = "node.key" // its key
 )
 
-// ErrNoAuthority: this directory has no key that could sign certificates.
+// ErrNoAuthority says that this directory has no key that could sign certificates.
 var ErrNoAuthority = errors.New("oncemq: this node has no key of the cluster's authority")
 
 // Directory is where a node keeps what it shows to other nodes, PEM files that only its owner can read:

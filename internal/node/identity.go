@@ -19,7 +19,7 @@ const (
 	foundingName = "FOUNDING" // of a cluster whose first user nobody has seen the password of yet
 )
 
-// ErrHalfMade: the data directory was begun by "cluster init" or "cluster join", which did not get to its end.
+// ErrHalfMade refuses a data directory that was begun by "cluster init" or "cluster join", and not brought to its end.
 var ErrHalfMade = errors.New("oncemq: the data directory isn't complete")
 
 // resolve completes a configuration with what the data directory says of the node: its id, and whether other nodes are spoken to

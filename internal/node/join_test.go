@@ -144,8 +144,11 @@ func TestHostileJoin(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, request := range []peer.JoinRequest{
-			{Secret: make([]byte, 32), Peer: "127.0.0.1:7000"}, {Secret: make([]byte, 31), Peer: "127.0.0.1:7000"}, {},
-			{Secret: make([]byte, 32), Peer: "0.0.0.0:1"}, {Secret: make([]byte, 32), Peer: "127.0.0.1:7000", Name: "a\nb"},
+			{Secret: make([]byte, 32), Peer: "127.0.0.1:7000"},
+			{Secret: make([]byte, 31), Peer: "127.0.0.1:7000"},
+			{},
+			{Secret: make([]byte, 32), Peer: "0.0.0.0:1"},
+			{Secret: make([]byte, 32), Peer: "127.0.0.1:7000", Name: "a\nb"},
 		} {
 			if _, err := peer.Join(t.Context(), f.peer, secure, request); !errors.Is(err, peer.ErrRefused) {
 				t.Errorf("%+v: %v", request, err)

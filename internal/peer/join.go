@@ -57,7 +57,7 @@ type JoinAnswer struct {
 	Certificate []byte `json:"certificate,omitempty"`
 }
 
-// ErrLater: the node that was asked can't say yes or no now; another one, or later, may.
+// ErrLater means that the node that was asked can say neither yes nor no now; another one, or later, may.
 var ErrLater = errors.New("oncemq: not now")
 
 // Joiner lets nodes in.
