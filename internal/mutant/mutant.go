@@ -47,8 +47,6 @@ const (
 	EarlySent         Mutant = "send-answered-at-once"         // C9: the same for plain sends
 	UnknownRolledBack Mutant = "unknown-is-called-rolled-back" // S5: the client guesses after a lost connection
 	ClientRepeats     Mutant = "client-numbers-anew"           // C9: what the client says again gets a new number
-	AskerCounts       Mutant = "asker-counts"                  // C14: a leader without a majority confirms what a node promised
-	AnyCheckpoint     Mutant = "any-checkpoint"                // C14: what it confirms may lack what the node acknowledged
 )
 
 // All are the faults, in the order of their rules.
@@ -59,6 +57,5 @@ func All() []Mutant {
 		OutcomeNotStored, MapOrder, NoSync, VoteNotStored, IndexApart, MemoryCut, EarlyApply, NoRewind, LocalBarrier, AlwaysLease,
 		NameNotSynced, SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked, OldQuorum, ChangeNotStored,
 		EarlyAnswer, EarlySent, UnknownRolledBack, ClientRepeats,
-		AskerCounts, AnyCheckpoint,
 	}
 }

@@ -1,9 +1,5 @@
 package replica
 
-import (
-	"github.com/oncemq/oncemq/internal/mutant"
-)
-
 // A node that doesn't know any more what it promised, entries or votes, asks a leader. The leader confirms three things: it hears
 // from a majority in its own term after the question; the asker isn't counted in that, for it answers no heartbeat while it
 // recovers; and the checkpoint that it offers goes at least as far as its log went when it was asked. store.Confirmed says why
@@ -27,7 +23,7 @@ func (c *core) confirm(from uint64, id [16]byte) (term, last uint64) {
 	}
 	a := c.askings[from]
 	if a == nil || a.id != id || a.term != c.term {
-		a = &asking{id: id, term: c.term, last: c.last, seq: c.barriers.seq, heard: mutant.On(mutant.AskerCounts)}
+		a = &asking{id: id, term: c.term, last: c.last, seq: c.barriers.seq}
 		if c.askings == nil {
 			c.askings = map[uint64]*asking{}
 		}
@@ -58,9 +54,6 @@ func (s *steps) confirmation(term, last uint64) Confirmation {
 	}
 	if last == 0 {
 		return c
-	}
-	if mutant.On(mutant.AnyCheckpoint) {
-		last = 1
 	}
 	if o := s.offers.atLeast(last); o != nil {
 		c.Offer, c.Leader = *o, uint64(s.opts.Node)

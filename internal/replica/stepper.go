@@ -185,6 +185,14 @@ func (s *Stepper) Wanted() (o Offer, ok bool) {
 	return *wanted, true
 }
 
+// Confirm answers a node that recovers and asks for a checkpoint that makes up for what it has lost; asking is drawn once for each life
+// of the asker. The answer may come only when it asks again. Call it between two steps.
+func (s *Stepper) Confirm(from uint64, asking [16]byte) Confirmation {
+	c := s.confirmation(s.core.confirm(from, asking))
+	s.events.kick()
+	return c
+}
+
 // Prepare does a small step of the log's work ahead; more reports that another would help. Call
 // it while nothing is to be appended, or never. An error is final: the node has to crash.
 func (s *Stepper) Prepare() (more bool, err error) { return s.log.Prepare() }

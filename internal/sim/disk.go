@@ -33,6 +33,7 @@ type Disk struct {
 	lying   bool
 	ops     int  // writes, syncs and changes of names to come before the power goes, of a real log; 0: it stays
 	dark    bool // it is gone
+	wrecked bool // nothing can be read
 	tearing bool // of a real log: the next sync fails
 	slow    int
 }
@@ -63,6 +64,9 @@ func NewDisk(rng *rand.Rand, opts DiskOptions) *Disk {
 func (d *Disk) Open() (replica.Log, replica.State, error) {
 	if d.real != nil {
 		return d.openReal()
+	}
+	if err := d.damage(); err != nil {
+		return nil, nil, err
 	}
 	if d.written().bytes > 0 {
 		if err := d.writeError(); err != nil {
@@ -102,7 +106,7 @@ func (d *Disk) Image() (logImage, error) {
 	if d.real != nil {
 		return d.real.image()
 	}
-	return d.synced, nil
+	return d.synced, d.damage()
 }
 
 // Left says once what the last loss of power has left of what a real log had not synced.

@@ -151,6 +151,11 @@ func (w *world) checkDisk(n *node, forgets bool) {
 		w.fail("K9", "n%d stored term %d, and its disk has %d", n.id, n.owed.term, image.state.Term)
 	}
 	w.count("disk checked")
+	w.checkHolders(n)
+}
+
+// checkHolders: what was committed is on a majority of disks (K9).
+func (w *world) checkHolders(n *node) {
 	for i, is := range w.committed {
 		if w.holders(uint64(i)+1, is) < w.least() {
 			w.fail("K9", "entry %d was committed, and too few disks have it after n%d's end", i+1, n.id)

@@ -21,10 +21,17 @@ func (w *world) diskFault(n *node, lasts time.Duration, steps int) {
 		w.failDisk(n, kind, steps)
 	case 3:
 		w.hangDisk(n, lasts)
-	case 5, 6:
+	case 5:
+		w.lie(n, lasts)
+	case 6:
+		if n.disk.real == nil {
+			w.wreck(n)
+			return
+		}
 		w.lie(n, lasts)
 	default:
 		w.flip(n)
+		w.wreck(n)
 	}
 }
 
@@ -138,6 +145,9 @@ func (n *node) unfit(step string, err error) bool {
 			what = "wrong bit"
 		}
 		n.w.count(what + " found out")
+		if n.recovers() {
+			return true
+		}
 		n.w.say("n%d ends for good: %s: %v", n.id, step, err)
 		n.gone = true
 		n.crash(false)

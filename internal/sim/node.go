@@ -55,13 +55,15 @@ type node struct {
 	held    bool // it stays down until the others have everything
 	gone    bool // it stays down
 
+	recovering bool // its process takes no part and asks the others
+
 	checkpoint *checkpoint // that it offers, nil: none
 	fetching   int         // the life that fetches one, 0: none
 }
 
 // start begins a life of the process.
 func (n *node) start() {
-	if n.up || n.held || n.gone {
+	if n.up || n.held || n.gone || n.recovering {
 		return
 	}
 	n.up, n.dark, n.paused = true, false, false
@@ -305,7 +307,7 @@ func (n *node) dying() bool {
 }
 
 func (n *node) restartLater() {
-	if n.gone {
+	if n.gone || n.recovering {
 		return
 	}
 	life := n.life

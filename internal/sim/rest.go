@@ -60,6 +60,7 @@ func (w *world) probe() {
 	if w.fatal != "" || len(w.jobs) == 0 {
 		return
 	}
+	w.recovered()
 	var all []*goClient
 	open := 0
 	for _, n := range w.nodes {
