@@ -25,11 +25,6 @@ type grown struct {
 func newGrown(t *testing.T, size int, opts func(*Options)) *grown {
 	g := &grown{founders: map[command.NodeID]string{}}
 	g.cluster = &cluster{t: t, peers: map[command.NodeID]string{}, dirs: map[command.NodeID]string{}, nodes: map[command.NodeID]*member{}, wire: newWire()}
-	t.Cleanup(func() {
-		for _, m := range g.nodes {
-			m.Close()
-		}
-	})
 	g.opts = func(o *Options) {
 		realMachine(o)
 		o.Name = fmt.Sprintf("n%d", o.Node)
@@ -66,6 +61,11 @@ func (g *grown) place(id command.NodeID) {
 		g.t.Fatal(err)
 	}
 	g.peers[id], g.dirs[id] = l.Addr().String(), g.t.TempDir()
+	g.t.Cleanup(func() { // before the directory goes
+		if m := g.nodes[id]; m != nil {
+			m.Close()
+		}
+	})
 	l.Close()
 }
 

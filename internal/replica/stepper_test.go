@@ -24,6 +24,7 @@ type stepped struct {
 	nodes []*steppedNode
 	wire  []wired // under way, in the order of sending
 	said  []string
+	uncut bool // logs are never cut: nobody here fetches a checkpoint
 }
 
 // steppedNode is a node with its disk; the Stepper is nil while it is dead.
@@ -125,7 +126,7 @@ func (n *steppedNode) crash() {
 }
 
 func (n *steppedNode) send(to uint64, _ bool, frame []byte) bool {
-	if n.w.nodes[to-1].Stepper == nil {
+	if to > uint64(len(n.w.nodes)) || n.w.nodes[to-1].Stepper == nil { // a member may not have been started yet
 		return false
 	}
 	h := fnv.New64a()
@@ -163,10 +164,14 @@ func (n *steppedNode) steps() {
 				return
 			}
 		case step == 2 && p.Apply && n.w.rng.IntN(2) > 0:
-			n.must(n.Apply())
+			if err := n.Apply(); !errors.Is(err, ErrRemoved) {
+				n.must(err)
+			} else if n.ended = err; err != nil {
+				return
+			}
 		}
 	}
-	if n.w.now%time.Second == 0 {
+	if n.w.now%time.Second == 0 && !n.w.uncut {
 		n.must(n.Keep())
 	}
 }
