@@ -20,6 +20,7 @@ func (c *carried) Records(from uint64, r Records) {
 	r.Data = bytes.Clone(r.Data)
 	c.records, c.from = r, from
 }
+
 func (c *carried) Note(from uint64, n Note) {
 	n.Data = bytes.Clone(n.Data)
 	c.note, c.from = n, from

@@ -18,7 +18,7 @@ type Members struct {
 	Last uint64
 }
 
-// ErrRemoved: the other node knows that this one was removed from the cluster. It wraps ErrRefused.
+// ErrRemoved says that the other node knows that this one was removed from the cluster. It wraps ErrRefused.
 var ErrRemoved = fmt.Errorf("%w: this node was removed from the cluster", ErrRefused)
 
 // errNoAddress: who it is is known, and not yet where.

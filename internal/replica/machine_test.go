@@ -60,6 +60,7 @@ func newCountingMachine(s State) (machine, error) {
 func (m *countingMachine) Configure(uint64, state.Configuration, state.Changes, []command.Effect) ([]command.Effect, error) {
 	panic("a counting machine's configuration never changes")
 }
+
 func (m *countingMachine) Configuration() (state.Configuration, bool) {
 	return state.Configuration{}, false
 }

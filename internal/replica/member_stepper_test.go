@@ -75,7 +75,7 @@ func (c *changing) during(what string, ok func() bool) {
 // asks has any node make a request until one has an answer.
 func (c *changing) asks(cmd func() command.Command) (e command.Effect) {
 	c.t.Helper()
-	answered, asked := false, time.Duration(-time.Second)
+	answered, asked := false, -time.Second
 	c.during("an answer", func() bool {
 		for _, n := range c.nodes {
 			if n.Stepper != nil && n.ended == nil && n.Ready() == nil && c.now > asked+500*time.Millisecond {

@@ -299,3 +299,25 @@ func TestNewHistoryHasItsOwnMembers(t *testing.T) {
 		t.Fatalf("%v", live)
 	}
 }
+
+// Room on disks is the voters' matter: a learner that is full keeps nobody from sending, and no learner makes up for two voters that are.
+func TestRoomIsTheVoters(t *testing.T) {
+	b := newBundle(t)
+	b.join(1, 0)
+	b.configure(Configuration{Voters: ids(1, 2, 3), Learners: ids(4)})
+	b.up(4)
+	full := func(n command.NodeID) { b.system(&command.NodeRoom{Node: n, Disk: command.RoomFull}) }
+	full(4)
+	if r := b.m.Room(); r != command.RoomOK {
+		t.Errorf("a learner's disk is full: %v", r)
+	}
+	b.system(&command.NodeRoom{Node: 4, Disk: command.RoomOK})
+	full(1)
+	if r := b.m.Room(); r != command.RoomOK {
+		t.Errorf("one voter's disk of three is full: %v", r)
+	}
+	full(2)
+	if r := b.m.Room(); r != command.RoomFull {
+		t.Errorf("two voters' disks of three are full: %v", r)
+	}
+}

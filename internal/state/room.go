@@ -32,28 +32,37 @@ type room struct {
 // lowShare is the part of the budget, in percent, from which memory is low.
 const lowShare = 80
 
-// reckonRoom puts together what the nodes have said. The disks of a majority take every entry: a node that is down counts
-// among those that can't, since the entry needs the others then. The budget is the smallest one, of a node that is down as
+// reckonRoom puts together what the nodes have said. The disks of a majority of the voters take every entry: one that is down
+// counts among those that can't, since the entry needs the others then. The budget is the smallest one, of a node that is down as
 // well: it has to hold the state when it comes back.
 func (m *Machine) reckonRoom() {
 	r := room{}
-	var fit [command.RoomFull + 1]int // living nodes whose room is that or better
 	worst := command.RoomOK
 	for _, id := range sortedKeys(m.nodes) {
 		n := m.nodes[id]
 		if n.memory > 0 && (r.budget == 0 || n.memory < r.budget) {
 			r.budget = n.memory
 		}
-		worst = max(worst, n.disk)
-		for level := n.disk; n.epoch != 0 && level <= command.RoomFull; level++ {
-			fit[level]++
+		if role := m.configuration.Role(id); role == RoleVoter || role == RoleOutgoing {
+			worst = max(worst, n.disk)
 		}
 	}
 	// The best level that a majority has; without any trouble said nothing is wrong.
-	for r.disk < worst && fit[r.disk] <= len(m.nodes)/2 {
+	for r.disk < worst && !(m.majorityHas(r.disk, m.configuration.Voters) && m.majorityHas(r.disk, m.configuration.Outgoing)) {
 		r.disk++
 	}
 	m.room = r
+}
+
+// majorityHas says that most of some voters live and have that room or better; of none it is true.
+func (m *Machine) majorityHas(level command.Room, voters []command.NodeID) bool {
+	fit := 0
+	for _, id := range voters {
+		if n := m.nodes[id]; n != nil && n.epoch != 0 && n.disk <= level {
+			fit++
+		}
+	}
+	return len(voters) == 0 || fit > len(voters)/2
 }
 
 // Room is how much room the cluster has, by disks and by memory: the worse of the two.
