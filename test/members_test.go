@@ -321,6 +321,14 @@ func TestClusterLife(t *testing.T) {
 	}
 	m2.serve()
 	m1.ok("await-quorum", "--timeout", "60s")
+	for _, m := range []*machine{m1, m2, m3} {
+		m.stop(syscall.SIGKILL)
+	}
+	for _, m := range []*machine{m3, m1, m2} {
+		m.serve()
+	}
+	l.goesOn(t, "kill -9 of all three")
+	m1.await("all three again", voters(1, 2, 3))
 	if out := m3.ok("step-down"); !strings.Contains(out, "leads") {
 		t.Error(out)
 	}
