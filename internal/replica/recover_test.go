@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 // comesBack starts a node and opens it again, as package node does, until it is ready: recovered is how often it was found
@@ -182,6 +183,56 @@ func TestRecoverForgotten(t *testing.T) {
 	}
 	c.write(m, "through the node that recovered")
 	c.digests()
+}
+
+// TestRecoverRunning: a node that meets damage while it runs, as one message that can't be read, gives its clients up and begins anew, to
+// recover from the others (faults 48).
+func TestRecoverRunning(t *testing.T) {
+	c := newCluster(t, 3, func(o *Options) {
+		manySegments(o)
+		o.Limits.OfferFor = time.Second
+	})
+	c.fill("before")
+	m := c.follower()
+	before := m.box
+	_, _, err := unreadable{}.Get(nil, nil)
+	m.lose(err)
+	select {
+	case err := <-m.ran:
+		if !errors.Is(err, ErrDamaged) {
+			t.Fatalf("the node ended with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the node goes on")
+	}
+	delete(c.nodes, m.id)
+	m, recovered := c.comesBack(m.id)
+	if recovered != 1 {
+		t.Errorf("it began anew %d times after it had started as one that recovers, want once", recovered)
+	}
+	if m.box == before {
+		t.Error("it is the same life")
+	}
+	c.write(m, "through the node that recovered")
+	c.digests()
+}
+
+// TestUnreadableMessage: who can't read a message has the node end.
+func TestUnreadableMessage(t *testing.T) {
+	s := &steps{state: unreadable{}, appends: newInbox[appendJob]()}
+	if _, err := s.Message(nil, 7, 1); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("the message is there: %v", err)
+	}
+	if _, err := s.append(); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("the node goes on: %v", err)
+	}
+}
+
+// unreadable is a state of which a message can't be read.
+type unreadable struct{ State }
+
+func (unreadable) Get([]byte, []byte) ([]byte, bool, error) {
+	return nil, false, fmt.Errorf("%w: a block can't be read", store.ErrCorrupt)
 }
 
 // TestRecover: a node whose directory is damaged, in whichever place, comes back by itself with what the others have, as long as those are a
