@@ -101,11 +101,12 @@ func (c *cluster) options(id command.NodeID, b *box) Options {
 	if verbose {
 		out = os.Stderr
 	}
+	own := c.peers[id]
 	o := Options{
 		Node: id, Peers: c.peers, Dir: c.dirs[id], Mailbox: b, testMachine: newCountingMachine,
 		Logger: slog.New(slog.NewTextHandler(out, nil)).With("node", uint64(id)),
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
-			return c.wire.dial(ctx, c.peers[id], address)
+			return c.wire.dial(ctx, own, address)
 		},
 	}
 	if c.opts != nil {
