@@ -19,7 +19,7 @@ PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
 SHARED  := ../shared
 
-.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak power tools
+.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak power tools record replay qemu
 
 all: build
 
@@ -86,6 +86,27 @@ mutants: ## faults built in on purpose, each to be found by the simulator within
 	$(GO) test -tags mutants ./internal/sim -run 'TestScenariosFind' -count=1
 	$(GO) test -tags mutants ./internal/replica -run 'TestMembersFindMutants' -count=1
 	cd test && $(GO) test -tags mutants ./sim -run 'Mutants$$' -count=1 -timeout 0 -v -budget $(BUDGET) -mutant '$(MUTANT)'
+
+VERSION ?=
+TAPES   := $(CURDIR)/$(CACHE)/replay
+V3      := $(shell grep -qw bmi2 /proc/cpuinfo 2>/dev/null && grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo || echo -exec "'qemu-x86_64-static -cpu max'")
+ARM     := $(if $(filter arm64 aarch64,$(shell uname -m)),,-exec qemu-aarch64-static)
+AMD     := $(if $(filter x86_64 amd64,$(shell uname -m)),,-exec "qemu-x86_64-static -cpu max")
+
+record: ## the recorded log of a release, VERSION: before its tag is set
+	@test -n "$(VERSION)" || { echo "make record VERSION=v0.1.0"; exit 2; }
+	$(GO) test ./internal/state -run 'TestRecord$$' -count=1 -record $(CURDIR)/internal/state/testdata/logs/$(VERSION).log.gz
+
+replay: qemu ## the recorded logs of the releases, and one of now, on amd64, amd64 v3 and arm64: the same digests; and the next level's tests
+	mkdir -p $(TAPES)
+	$(GO) test ./internal/state -run 'TestRecord$$' -count=1 -record $(TAPES)/now.log.gz
+	GOARCH=amd64 GOAMD64=v1 $(GO) test $(AMD) ./internal/state -run 'TestReplay$$' -count=1 -v -logs $(TAPES) | grep -v '^=== '
+	GOARCH=amd64 GOAMD64=v3 $(GO) test $(AMD) $(if $(AMD),,$(V3)) ./internal/state -run 'TestReplay$$' -count=1 -v -logs $(TAPES) | grep -v '^=== '
+	GOARCH=arm64 $(GO) test -vet=off $(ARM) ./internal/state -run 'TestReplay$$' -count=1 -v -logs $(TAPES) | grep -v '^=== '
+	$(GO) test -tags nextlevel ./internal/state -run 'Level|Finalize|Next|Unknown|Replay' -count=1 -logs $(TAPES)
+
+qemu: ## what runs the other architecture's tests
+	@command -v qemu-aarch64-static >/dev/null && command -v qemu-x86_64-static >/dev/null || { apt-get update -qq && apt-get install -y -qq qemu-user-static; }
 
 check: lint unit invariants ## what a commit has to pass
 	$(MAKE) fuzz SECONDS=10

@@ -18,6 +18,9 @@ const (
 	released = 1
 )
 
+// LastKind is the highest kind of command of the released levels.
+const LastKind = kindEnd - 1
+
 // MaxVersion is the most bytes of a version's name in a command.
 const MaxVersion = 64
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -64,6 +65,15 @@ func (n *Node) Start() error {
 	n.proc = p
 	go n.wait(p)
 	return nil
+}
+
+// SetBinary has the node's next starts run another program.
+func (n *Node) SetBinary(path string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at := slices.Index(n.line, "serve"); at > 0 {
+		n.line[at-1] = path
+	}
 }
 
 // wait reaps p; an end that nobody ordered goes to Unexpected.

@@ -326,6 +326,7 @@ func (c *core) leaderTimers() {
 		c.tellCut()
 		c.offerAgain()
 		c.checkClock()
+		c.nextTimer()
 	}
 }
 

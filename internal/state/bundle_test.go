@@ -99,13 +99,18 @@ type bundle struct {
 	nonces  byte
 	// single leaves out the second machine, for large tests.
 	single bool
+	tape   *tape // takes what is applied; nil: nothing does
 }
 
 const testGroup = 3
 
 // newBundle is a cluster with nodes 1 to 3 up.
-func newBundle(t testing.TB) *bundle {
+func newBundle(t testing.TB) *bundle { return newTapedBundle(t, nil) }
+
+// newTapedBundle is a bundle whose entries are recorded, if tape isn't nil.
+func newTapedBundle(t testing.TB, tape *tape) *bundle {
 	b := &bundle{
+		tape: tape, single: tape != nil,
 		TB: t, m: New(testGroup), disk: newDisk(), civil: 1_700_000_000_000, running: 1000,
 		epochs: make(map[command.NodeID]command.Epoch), numbers: make(map[command.NodeID]uint64),
 	}
@@ -177,6 +182,8 @@ func (b *bundle) skip(records ...command.Record) {
 		entry = command.AppendRecord(entry, r)
 	}
 	b.index++
+	b.tape.add(tapeSkip, b.index, entry)
+	defer b.tape.digest(b.m)
 	twin, err := Load(testGroup, b.disk.next(testGroup))
 	if err == nil {
 		err = twin.Skip(b.index, entry, b.disk.copy())
@@ -209,12 +216,14 @@ func (b *bundle) entry(records ...command.Record) []command.Effect {
 
 func (b *bundle) apply(entry []byte) []command.Effect {
 	b.Helper()
+	b.tape.add(tapeEntry, b.index+1, entry)
 	return b.run(func(m *Machine, out Changes) ([]command.Effect, error) { return m.Apply(b.index, entry, out, nil) })
 }
 
 // configure applies an entry that changes raft's configuration.
 func (b *bundle) configure(c Configuration) []command.Effect {
 	b.Helper()
+	b.tape.add(tapeConfiguration, b.index+1, AppendConfiguration(nil, &c))
 	return b.run(func(m *Machine, out Changes) ([]command.Effect, error) { return m.Configure(b.index, c, out, nil) })
 }
 
@@ -238,6 +247,7 @@ func (b *bundle) run(apply func(*Machine, Changes) ([]command.Effect, error)) []
 	if err != nil {
 		b.Fatalf("entry %d: %v", b.index, err)
 	}
+	b.tape.digest(b.m)
 	if twin != nil {
 		again, err := apply(twin, before)
 		if err != nil {

@@ -468,10 +468,13 @@ func (c *chaos) finishUp() {
 	}
 }
 
-func runChaos(t testing.TB, data []byte) {
-	c := &chaos{bundle: newBundle(t), bytes: data}
+func runChaos(t testing.TB, data []byte) { runTaped(t, data, nil) }
+
+func runTaped(t testing.TB, data []byte, tape *tape) {
+	c := &chaos{bundle: newTapedBundle(t, tape), bytes: data}
 	if c.chance(50) { // little work an entry: jobs are the rule
 		c.m.maxSteps, c.m.leastSteps = 6, 4
+		tape.add(tapeFewSteps, 0, nil)
 	}
 	for len(c.bytes) > 0 {
 		c.step()

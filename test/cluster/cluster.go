@@ -47,7 +47,10 @@ func Build() (path string, err error) {
 	return build()
 }
 
-var build = sync.OnceValues(func() (string, error) {
+var build = sync.OnceValues(func() (string, error) { return BuildWith() })
+
+// BuildWith builds the binary with further arguments of "go build", such as build tags, each time.
+func BuildWith(args ...string) (string, error) {
 	dir, err := os.MkdirTemp("", "oncemq-test-bin")
 	if err != nil {
 		return "", err
@@ -58,14 +61,14 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("finding the module to build: %w", err)
 	}
 	out := filepath.Join(dir, "oncemq")
-	cmd := exec.Command("go", "build", "-o", out, "./cmd/oncemq")
+	cmd := exec.Command("go", append(append([]string{"build", "-o", out}, args...), "./cmd/oncemq")...)
 	cmd.Dir = strings.TrimSpace(string(root))
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building oncemq: %w\n%s", err, text)
 	}
 	// Nodes may run as other users.
 	return out, os.Chmod(dir, 0o755)
-})
+}
 
 // Binary is the path that Build gives.
 func Binary(tb testing.TB) string {
