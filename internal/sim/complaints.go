@@ -10,7 +10,7 @@ import (
 type complaints struct{ n *node }
 
 // explained are the beginnings of errors that clocks and disks of this world give cause for.
-var explained = []string{"this node's clock", "this node's disk"}
+var explained = []string{"this node's clock", "this node's disk", "no checkpoint could be made"}
 
 // Enabled implements slog.Handler.
 func (c complaints) Enabled(_ context.Context, level slog.Level) bool {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -61,7 +62,12 @@ func NewDisk(rng *rand.Rand, opts DiskOptions) *Disk {
 
 // Open opens log and state, as they are, for a life of the process. Errors are those of package store, and only a disk that
 // has lied, or still fails, has a right to them.
+//
+// A start always finds room: the node gives its reserve back before.
 func (d *Disk) Open() (replica.Log, replica.State, error) {
+	full := d.full
+	d.full = false
+	defer func() { d.full = full }()
 	if d.real != nil {
 		return d.openReal()
 	}
@@ -158,8 +164,11 @@ func (d *Disk) powerGone() bool {
 	return d.dark
 }
 
-// Fill makes the disk full, until Heal: nothing can be written (ENOSPC).
+// Fill makes the disk full, until Heal or Empty: nothing can be written (ENOSPC).
 func (d *Disk) Fill() { d.full = true }
+
+// Empty makes room on it again.
+func (d *Disk) Empty() { d.full = false }
 
 // Lie makes syncs of the log do nothing but say that they did, until Heal.
 func (d *Disk) Lie() { d.lying = true }
@@ -221,8 +230,11 @@ func (d *Disk) written() logImage {
 	return d.synced
 }
 
-// diskError is the final error of a log or a state.
+// diskError is the error of a log or a state: final, but where there is only no room.
 func diskError(path string, cause error) error {
+	if errors.Is(cause, syscall.ENOSPC) {
+		return fmt.Errorf("%w: writing to %s: %w", store.ErrFull, path, cause)
+	}
 	return fmt.Errorf("%w: writing to %s: %w; the node has to stop", store.ErrDisk, path, cause)
 }
 

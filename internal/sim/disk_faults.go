@@ -18,7 +18,7 @@ func (w *world) diskFault(n *node, lasts time.Duration, steps int) {
 	}
 	switch kind {
 	case 0, 1, 2, 4:
-		w.failDisk(n, kind, steps)
+		w.failDisk(n, kind, steps, lasts)
 	case 3:
 		w.hangDisk(n, lasts)
 	case 5:
@@ -36,7 +36,11 @@ func (w *world) diskFault(n *node, lasts time.Duration, steps int) {
 }
 
 // failDisk lets a disk fail once, for ever or for want of space, or lose its power within a write.
-func (w *world) failDisk(n *node, kind, steps int) {
+func (w *world) failDisk(n *node, kind, steps int, lasts time.Duration) {
+	if kind == 2 {
+		w.fillDisk(n, lasts)
+		return
+	}
 	w.say("n%d's disk fails", n.id)
 	n.ill = true
 	switch kind {
@@ -45,14 +49,19 @@ func (w *world) failDisk(n *node, kind, steps int) {
 	case 1:
 		w.count("disk fails for ever")
 		n.disk.FailForever()
-	case 2:
-		w.count("disk full")
-		n.disk.Fill()
 	default:
 		w.count("power lost within a write")
 		n.disk.Unplug(1 + steps/8)
 		n.powerless = true
 	}
+}
+
+// fillDisk leaves no room on a disk for a while: its node waits, and has to go on with everything when there is some again.
+func (w *world) fillDisk(n *node, lasts time.Duration) {
+	w.count("disk full")
+	w.say("n%d's disk is full for %v", n.id, lasts)
+	n.disk.Fill()
+	w.after(lasts, n.disk.Empty)
 }
 
 // hangDisk lets writes answer nothing, for a while.

@@ -154,7 +154,7 @@ func (d *Disk) decide(_ string, bytes int) store.Fault {
 		return store.Fault{}
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		return store.Fault{Err: err}
+		return store.Fault{Err: err, Bytes: d.rng.IntN(min(bytes, 32))} // less than a batch
 	}
 	if d.rng.IntN(3) > 0 {
 		d.tearing = true // the write is done, its sync fails
@@ -193,7 +193,10 @@ func (s *realState) Apply(b *store.Batch, applied uint64) error {
 	if err != nil || s.bytes < min(max(s.d.opts.FlushBytes, realFlushLeast), realFlushBytes) {
 		return err
 	}
-	return s.Flush()
+	if err := s.Flush(); !errors.Is(err, store.ErrFull) {
+		return err
+	}
+	return nil
 }
 
 // Flush implements replica.State.

@@ -108,10 +108,14 @@ func (c *diskFault) test(t *testing.T, real bool) {
 		}
 		c.fault(d)
 		err := appends(l, 6)
-		if !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, store.ErrDisk) {
+		if c.name == "full" {
+			if !errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrDisk) {
+				t.Fatalf("%v on a full disk", err)
+			}
+		} else if !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, store.ErrDisk) {
 			t.Fatalf("%v, want %v", err, c.err)
 		}
-		if c.err != nil && !errors.Is(l.Append(entry(l.LastIndex()+1)), store.ErrDisk) {
+		if c.err != nil && c.name != "full" && !errors.Is(l.Append(entry(l.LastIndex()+1)), store.ErrDisk) {
 			t.Fatal("a log goes on after an error")
 		}
 		if seed%2 == 0 {
@@ -243,9 +247,13 @@ func TestLostReplacement(t *testing.T) {
 	}
 }
 
-// A full or failing disk ends the state at its flush; what was flushed is there afterwards.
+// A failing disk ends the state at its flush, a full one has it wait; what was flushed is there afterwards.
 func TestStateFaults(t *testing.T) {
-	for _, fault := range []func(*Disk){(*Disk).Fill, (*Disk).FailForever} {
+	for _, full := range []bool{true, false} {
+		fault, want := (*Disk).FailForever, error(store.ErrDisk)
+		if full {
+			fault, want = (*Disk).Fill, store.ErrFull
+		}
 		d := testDisk(1)
 		s := d.OpenState()
 		for i := uint64(1); i <= 5; i++ {
@@ -259,14 +267,21 @@ func TestStateFaults(t *testing.T) {
 			}
 		}
 		fault(d)
-		if err := s.Flush(); !errors.Is(err, store.ErrDisk) {
-			t.Errorf("flush: %v", err)
+		if err := s.Flush(); !errors.Is(err, want) {
+			t.Errorf("flush: %v, want %v", err, want)
 		}
-		if err := s.Apply(nil, 6); !errors.Is(err, store.ErrDisk) {
+		highest := uint64(5)
+		if full {
+			d.Empty()
+			highest = 6
+			if err := errors.Join(s.Apply(nil, 6), s.Flush()); err != nil {
+				t.Errorf("with room again: %v", err)
+			}
+		} else if err := s.Apply(nil, 6); !errors.Is(err, store.ErrDisk) {
 			t.Errorf("apply after a failed flush: %v", err)
 		}
 		d.Kill()
-		if at := d.OpenState().AppliedIndex(); at < 3 || at > 5 {
+		if at := d.OpenState().AppliedIndex(); at < highest-2 || at > highest {
 			t.Errorf("reopened at %d", at)
 		}
 	}

@@ -55,8 +55,10 @@ func (l *MemLog) Append(a store.Append) error {
 	}
 	next := l.now.with(a.Entries, state)
 	if err := l.d.writeLog(next); err != nil {
-		l.failed = diskError(logPath, err)
-		return l.failed
+		if err = diskError(logPath, err); !errors.Is(err, store.ErrFull) {
+			l.failed = err
+		}
+		return err
 	}
 	l.now, l.state = next, state
 	return nil

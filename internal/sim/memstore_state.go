@@ -2,10 +2,12 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 
 	"github.com/oncemq/oncemq/internal/mutant"
 	"github.com/oncemq/oncemq/internal/store"
@@ -102,7 +104,9 @@ func (s *MemState) Apply(b *store.Batch, applied uint64) error {
 	m := &s.d.state
 	m.changes = append(m.changes, stateChange{applied: applied})
 	if m.bytes >= s.d.opts.FlushBytes {
-		return s.Flush()
+		if err := s.Flush(); !errors.Is(err, store.ErrFull) {
+			return err
+		}
 	}
 	return nil
 }
@@ -167,11 +171,14 @@ func (s *MemState) Flush() error {
 	if s.life != s.d.life {
 		s.failed = diskError(statePath, errDead)
 	}
-	if s.failed == nil && (s.d.failing || s.d.full) {
+	if s.failed == nil && s.d.failing {
 		s.failed = diskError(statePath, s.d.writeError())
 	}
 	if s.failed != nil {
 		return s.failed
+	}
+	if s.d.full {
+		return diskError(statePath, syscall.ENOSPC) // there is time until there is room
 	}
 	s.d.state.flush(len(s.d.state.changes))
 	return nil

@@ -232,6 +232,11 @@ func (n *node) append() {
 		n.broken("append", err)
 		return
 	}
+	if n.step.Full() {
+		n.w.count("append without room")
+		n.appendPlanned = true
+		n.after(100*time.Millisecond, n.append)
+	}
 	if !n.dying() {
 		n.plan()
 	}

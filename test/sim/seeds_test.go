@@ -152,7 +152,7 @@ var mustHappen = []string{
 	"election", "crash", "fault of a disk", "partition", "pause", "clock jump", "epoch ended", "node stream lost", "node frame dropped",
 	"node frame duplicated", "node frame overtaken", "node frame corrupted", "socket cut", "socket jammed", "client failover",
 	"client died", "answer lost", "client away for too long", "client left a silent node", "commit", "rollback", "redelivery", "outcome unknown", "plain commit unknown",
-	"real disk", "disk checked", "disk fails for ever", "disk full", "disk hangs", "disk lies", "power lost within a write", "bit flipped",
+	"real disk", "disk checked", "disk fails for ever", "disk full", "append without room", "disk hangs", "disk lies", "power lost within a write", "bit flipped",
 	"unsynced data lost", "torn tail cut", "forgotten data found out", "wrong bit found out",
 	"digests compared at rest", "K7 history", "queue: create", "queue: delete", "queue: purge", "queue: read", "queue: send", "queue: no answer",
 	"link of a deleted queue", "deleted queue added up", "send to a deleted queue", "message deleted or purged", "outcome decided by an asker", "peek",
