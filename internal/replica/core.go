@@ -214,7 +214,7 @@ func (c *core) woke(slept time.Duration) {
 		c.logger.Warn("the process stood still", "for", slept)
 	}
 	c.epochs.forgive(c.now)
-	c.disk.since = c.now
+	c.disk.since, c.disk.behind = c.now, 0
 	if c.leads() {
 		// Running time stands as well: whoever has a grace period could not use it [4.5].
 		c.clock.runningAt += slept - c.limits.Tick

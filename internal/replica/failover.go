@@ -30,6 +30,8 @@ const (
 	// diskStall is after how long without a finished append, while the others' go on, a leader
 	// hands over.
 	diskStall = time.Second
+	// slowTicks is for how many ticks a leader's disk may be behind the others' by a tick or more before it hands over.
+	slowTicks = 50
 )
 
 // failover decides when to campaign without waiting for raft's election timeout: after a
@@ -170,21 +172,39 @@ func (c *core) transfer(fits func(id uint64) bool) {
 // stalled follows a leader's own log: what the others have committed and this node's disk
 // has not taken.
 type stalled struct {
-	match uint64 // what is on disk here
-	since time.Duration
+	match  uint64 // what is on disk here
+	since  time.Duration
+	commit uint64 // what was committed a tick ago
+	behind int    // ticks at which that was not on disk here, less twice those at which it was
 }
 
-// checkDisk makes a leader with a stuck disk hand over to those whose disks work. Where all
-// are slow nothing is committed without this node's, and it stays.
+// checkDisk makes a leader with a stuck disk, or one that is slower than the others' all the time, hand over to those
+// whose disks work. Where all are slow nothing is committed without this node's, and it stays.
 func (c *core) checkDisk() {
 	match := c.commit
+	whole := map[uint64]bool{} // peers that have all that is committed
 	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		if id == c.self {
 			match = pr.Match
+		} else if pr.Match >= c.commit {
+			whole[id] = true
 		}
 	})
+	d := &c.disk
+	if match < d.commit {
+		d.behind++
+	} else {
+		d.behind = max(0, d.behind-2)
+	}
+	d.commit = c.commit
+	if d.behind >= slowTicks && !c.transferring() {
+		d.behind = 0
+		c.logger.Error("this node's disk is much slower than the others'; handing leadership over")
+		c.transfer(func(id uint64) bool { return whole[id] })
+		return
+	}
 	if match >= c.commit || match != c.disk.match {
-		c.disk = stalled{match, c.now}
+		d.match, d.since = match, c.now
 		return
 	}
 	if c.now-c.disk.since > diskStall && !c.transferring() {

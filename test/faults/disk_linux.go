@@ -57,7 +57,7 @@ func NewLoopDisk(w *World, node int) Disk {
 	if err := os.Truncate(d.image, 1<<30); err != nil {
 		w.tb.Fatal(err)
 	}
-	w.run("mkfs.ext4", "-q", "-F", d.image)
+	w.run("mkfs.ext4", "-q", "-F", "-m", "0", d.image) // nothing is kept for root, whom tests run as
 	d.path = w.mountPoint(node)
 	if out, err := d.mount(); err != nil {
 		w.tb.Skipf("needs loop devices and ext4: %v: %s", err, out)
@@ -152,12 +152,12 @@ func (w *World) Fill(n *cluster.Node, left int64) (empty func()) {
 	if err := unix.Statfs(path, &st); err != nil {
 		w.tb.Fatal(err)
 	}
-	filler := filepath.Join(path, "filler")
-	f, err := os.Create(filler)
+	f, err := os.CreateTemp(path, "filler")
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	for size := int64(st.Bavail)*st.Bsize - left; size > 0; size -= left {
+	filler := f.Name()
+	for size := int64(st.Bavail)*st.Bsize - left; size > 0; size -= max(left, 64<<10) {
 		// The node takes room as well, so a little less may fit.
 		if err = unix.Fallocate(int(f.Fd()), 0, 0, size); !errors.Is(err, unix.ENOSPC) {
 			break

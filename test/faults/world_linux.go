@@ -28,6 +28,8 @@ type Options struct {
 	Disks func(w *World, node int) Disk
 	// Wrap is localcluster.Config's.
 	Wrap func(node int) []string
+	// Flags are added to the nodes' command lines.
+	Flags []string
 	// Rate is the number of orders a second, at most; 0: 300.
 	Rate int
 	// Patience bounds one call of a program of the workload; 0: 30 s.
@@ -62,7 +64,7 @@ func New(tb testing.TB, o Options) *World {
 	}
 	w := &World{tb: tb, options: o}
 	w.makeDir()
-	cfg := localcluster.Config{Dir: w.dir, Nodes: nodes, Wrap: o.Wrap}
+	cfg := localcluster.Config{Dir: w.dir, Nodes: nodes, Wrap: o.Wrap, Flags: o.Flags}
 	if o.Disks != nil {
 		for id := 1; id <= nodes; id++ {
 			w.disks[id] = o.Disks(w, id)
