@@ -29,6 +29,13 @@ func (s *steps) keep(now time.Duration) error {
 		s.appends.put(appendJob{cut: s.log.FirstIndex()}) // gives back what was set aside
 	}
 	s.keptTight = tight
+	if now >= s.reclaimAt && s.jobEnded.Swap(false) {
+		// Pebble gives back what a purge has deleted when the deletion is on disk, not before.
+		s.reclaimAt = now + reclaimEvery
+		if err := s.state.Flush(); err != nil && !errors.Is(err, store.ErrFull) {
+			return err
+		}
+	}
 	if everyone+applied == s.kept {
 		return nil
 	}
@@ -62,6 +69,9 @@ func (s *steps) keep(now time.Duration) error {
 	}
 	return nil
 }
+
+// reclaimEvery is how often the state is flushed at most because a purge or a deletion is done.
+const reclaimEvery = 10 * time.Second
 
 // tightSegments is how many segments of the log are kept, and make the state be flushed, where there is little room on the disk.
 const tightSegments = 2

@@ -70,6 +70,31 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestReclaim: the end of a purge has the state flushed, for its disk space; one after the other not each at once.
+func TestReclaim(t *testing.T) {
+	log, state := &keptLog{first: 1}, &keptState{applied: 1000, durable: 900}
+	s := newSteps(Options{Limits: Limits{RetainBytes: 1 << 20, LogFlushBytes: 1 << 20, OfferFor: time.Minute}}, time.Now(), func([]byte) {})
+	s.log, s.state, s.logger = log, state, slog.New(slog.DiscardHandler)
+	s.offers.log, s.offers.drop, s.offers.marks = log, func(Offer) {}, unmarked
+	now := time.Second
+	keep := func(pass time.Duration, applied, durable uint64, when string) {
+		t.Helper()
+		now, state.applied = now+pass, applied
+		if err := s.keep(now); err != nil || state.durable != durable {
+			t.Fatalf("%s: flushed up to %d, %v; want %d", when, state.durable, err, durable)
+		}
+	}
+	keep(time.Second, 1000, 900, "no job")
+	s.jobEnded.Store(true)
+	keep(time.Second, 1001, 1001, "a job has ended")
+	keep(time.Minute, 1002, 1001, "nothing since")
+	s.jobEnded.Store(true)
+	keep(time.Second, 1003, 1003, "another, a minute later")
+	s.jobEnded.Store(true)
+	keep(time.Second, 1004, 1003, "one more, at once")
+	keep(reclaimEvery, 1004, 1004, "when it is time")
+}
+
 // TestOfferExpires: a checkpoint that nobody wants goes after a while, and not while a node goes on behind it.
 func TestOfferExpires(t *testing.T) {
 	s := offers{log: &keptLog{first: 1}, drop: func(Offer) {}, make: func() (Offer, error) { return Offer{Index: 5}, nil }}

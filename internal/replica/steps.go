@@ -61,6 +61,12 @@ type steps struct {
 	// keptTight is of the keep step: whether there was little room then.
 	keptTight bool
 
+	// hadJob is of the apply step: whether a job was under way before.
+	hadJob bool
+	// jobEnded asks the keep step for a flush: a purge or a deletion is done. reclaimAt is of the keep step, the earliest moment for it.
+	jobEnded  atomic.Bool
+	reclaimAt time.Duration
+
 	// Queues that were taken, for reuse; each of its step.
 	takenEvents  []event
 	takenAppends []appendJob
@@ -267,6 +273,10 @@ func (s *steps) apply() error {
 	}
 	if out.moved {
 		s.showRoom()
+		if s.hadJob && !out.progress.due.Job {
+			s.jobEnded.Store(true)
+		}
+		s.hadJob = out.progress.due.Job
 		events = append(events, event{kind: evProgress, progress: out.progress})
 	}
 	if out.expected != 0 {

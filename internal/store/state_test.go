@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -275,5 +277,43 @@ func TestStateVersion(t *testing.T) {
 	f.Close()
 	if _, err := d.OpenState(StateOptions{}); !errors.Is(err, ErrVersion) {
 		t.Errorf("a newer format: %v", err)
+	}
+}
+
+// TestDeletedRangesFreeTheDisk: the tables of what a range has deleted are gone soon after a flush, without being rewritten.
+func TestDeletedRangesFreeTheDisk(t *testing.T) {
+	_, s := openState(t, vfs.NewMem(), StateOptions{})
+	b := s.NewBatch()
+	body := bytes.Repeat([]byte("x"), 1000)
+	key := func(i int) []byte { return binary.BigEndian.AppendUint64([]byte{0, 0, 0x80}, uint64(i)) }
+	const n = 60_000
+	for i := range n {
+		b.Insert(key(i), body)
+		if i%100 == 99 {
+			if err := s.Apply(b, uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(s.Flush(), s.Compact()); err != nil { // below the first level: the last few tables there wait for the next compaction
+		t.Fatal(err)
+	}
+	size := func() uint64 { return s.db.Metrics().DiskSpaceUsage() }
+	if size() < n*1000 {
+		t.Fatalf("%d bytes on disk for %d messages of 1 KB", size(), n)
+	}
+	for i := 0; i < n; i += 1000 {
+		b.DeleteRange(key(i), key(i+1000))
+		if err := s.Apply(b, uint64(n+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); size() > n*1000/4; runtime.Gosched() {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("%d bytes on disk after the deletion:\n%s", size(), s.Report())
+		}
 	}
 }

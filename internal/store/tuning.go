@@ -13,6 +13,9 @@ const pebbleFormat = pebble.FormatTableFormatV6
 // tableBlockBytes is about the size of a block of a table, the unit of reading and of the checksum.
 const tableBlockBytes = 32 << 10
 
+// tableBytes is about the size of a table of the first level; those of the following ones are larger, each twice the one before.
+const tableBytes = 8 << 20
+
 // pebble is the configuration of Pebble.
 func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 	if o.CacheBytes == 0 {
@@ -47,6 +50,9 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 	if o.SpillInApply {
 		opts.DisableAutomaticCompactions, opts.L0StopWritesThreshold = true, 1<<20
 	}
+	// Pebble's default makes 2 MiB tables, each with syncs of its own, beside which the log has to wait, and 5,000 files of ten
+	// million messages.
+	opts.TargetFileSizes[0] = tableBytes
 	// A queue is read in the order in which it was written: a large block brings the messages that come next.
 	opts.Levels[0].BlockSize = tableBlockBytes
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
