@@ -110,8 +110,8 @@ func founding(data string, pki certs.Directory, owner replica.Owner) (marker str
 		return "", err
 	}
 	kind := "new\n"
-	if owner.Cluster != [16]byte{} {
-		kind = "grown\n" // from a lone node, which may have users
+	if owner.Cluster != [16]byte{} || owner.History > 0 {
+		kind = "grown\n" // from a lone node or a backup, which may have users
 	}
 	return marker, certs.WriteFile(marker, []byte(kind))
 }

@@ -96,14 +96,18 @@ func lockError(path string, err error) error {
 
 // load reads and checks the stamp, or writes the first one into an empty directory.
 func (d *Dir) load(opts Options) error {
-	if err := d.checkRestore(); err != nil {
-		return err
-	}
 	empty, err := Empty(d.fs, d.path)
 	if err != nil {
 		return fmt.Errorf("looking into the data directory %s: %w", d.path, err)
 	}
 	if !empty {
+		if marked, err := restoring(d.fs, d.path); err != nil {
+			return err
+		} else if marked { // its last step is missing
+			if err := d.endRestore(); err != nil {
+				return err
+			}
+		}
 		stamp, key, err := readStamp(d.fs, d.Path(stampName))
 		if opts.Recover && errors.Is(err, ErrCorrupt) {
 			stamp, key, err = d.rebirth(opts, err)
@@ -123,7 +127,7 @@ func (d *Dir) load(opts Options) error {
 }
 
 // Empty reports that the directory does not exist or holds nothing of a node yet (no stamp, no log, no state). A nil file
-// system is the operating system's.
+// system is the operating system's. ErrUnfinished: a backup was being restored into it.
 func Empty(files FS, dir string) (bool, error) {
 	if files == nil {
 		files = vfs.Default
@@ -131,6 +135,9 @@ func Empty(files FS, dir string) (bool, error) {
 	names, err := files.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
+	}
+	if _, err := restoring(files, dir); err != nil {
+		return false, err
 	}
 	for _, name := range names {
 		_, generation := parseGenerationName(name)

@@ -230,19 +230,20 @@ func (d *Dir) endRestore() error {
 	return syncDir(d.fs, d.path)
 }
 
-// checkRestore refuses a directory in which a restore was broken off; behind one that has only left its mark, it removes that.
-func (d *Dir) checkRestore() error {
-	if _, err := d.fs.Stat(d.Path(restoreName)); errors.Is(err, fs.ErrNotExist) {
-		return nil
+// restoring reports that a directory has the mark of a restore; without a stamp beside it, it is ErrUnfinished.
+func restoring(files FS, dir string) (bool, error) {
+	mark, stamp := files.PathJoin(dir, restoreName), files.PathJoin(dir, stampName)
+	if _, err := files.Stat(mark); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	} else if err != nil {
-		return fmt.Errorf("looking for %s: %w", d.Path(restoreName), err)
+		return false, fmt.Errorf("looking for %s: %w", mark, err)
 	}
-	if _, err := d.fs.Stat(d.Path(stampName)); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s; restore the backup again, or empty the directory", ErrUnfinished, d.path)
+	if _, err := files.Stat(stamp); errors.Is(err, fs.ErrNotExist) {
+		return true, fmt.Errorf("%w: %s; restore the backup again, or empty the directory", ErrUnfinished, dir)
 	} else if err != nil {
-		return fmt.Errorf("looking for %s: %w", d.Path(stampName), err)
+		return true, fmt.Errorf("looking for %s: %w", stamp, err)
 	}
-	return d.endRestore()
+	return true, nil
 }
 
 // VerifyTable reads every block of a table file of the operating system's file system, and so its checksum.
