@@ -1,6 +1,11 @@
 package oncemq
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+)
 
 // Message is what is sent and received. Body: Value if it isn't nil, else Sequence, else Data, else none.
 //
@@ -37,6 +42,8 @@ type Message struct {
 	// Properties are the application properties, Annotations the message annotations.
 	Properties  map[string]any
 	Annotations map[string]any
+
+	encoded []byte // of ParseMessage
 }
 
 // Symbol is an AMQP symbol: an ASCII name from a domain.
@@ -47,6 +54,20 @@ type UUID [16]byte
 
 // NewMessage is a message with binary data.
 func NewMessage(data []byte) *Message { return &Message{Data: data} }
+
+// ParseMessage is a message of its sections as they stand on the wire (AMQP 3.2). It is sent as they are, byte for byte, also where the
+// fields can't show what is in them; changing the fields changes nothing. It keeps encoded.
+func ParseMessage(encoded []byte) (*Message, error) {
+	if _, err := amqp.ParseSections(encoded, amqp.Limits{}); err != nil {
+		return nil, fmt.Errorf("message sections: %w", err)
+	}
+	m := new(Message)
+	if _, err := m.decode(encoded); err != nil {
+		m = new(Message) // what has no field here, such as several bodies
+	}
+	m.encoded = encoded
+	return m, nil
+}
 
 // NewText is a message with a string, as a JMS TextMessage.
 func NewText(text string) *Message { return &Message{Value: text} }

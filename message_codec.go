@@ -1,6 +1,7 @@
 package oncemq
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -14,6 +15,9 @@ const propDuplicateID = "_AMQ_DUPL_ID"
 
 // encode is m in its sections.
 func (m *Message) encode() ([]byte, error) {
+	if m.encoded != nil {
+		return bytes.Clone(m.encoded), nil // whoever sends it owns it
+	}
 	b := make([]byte, 0, 64+len(m.Data)+64*len(m.Properties))
 	h := amqp.NewHeader()
 	h.Durable = !m.Transient

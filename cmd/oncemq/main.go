@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(args)
-	root.AddCommand(serveCommand(), clusterCommand(), fsckCommand(), recoverCommand(), userCommand(), backupCommand(), demoCommand(), benchCommand(), versionCommand())
+	root.AddCommand(serveCommand(), clusterCommand(), fsckCommand(), recoverCommand(), userCommand(), backupCommand(), msgCommand(), demoCommand(), benchCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	switch {
 	case err == nil:

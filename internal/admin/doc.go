@@ -8,6 +8,7 @@
 //	GET    /api/v1/queues/NAME        depth and messages in flight
 //	DELETE /api/v1/queues/NAME        the queue and its messages
 //	POST   /api/v1/queues/NAME/purge  the messages that nobody holds
+//	GET    /api/v1/queues/NAME/messages  some of its messages, without any effect: JSON lines; ?after=POSITION
 //	GET    /api/v1/users              who may connect
 //	PUT    /api/v1/users/NAME         make the user: 201, or 409 where it was there
 //	DELETE /api/v1/users/NAME         the user, whose connections end

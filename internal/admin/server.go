@@ -19,6 +19,8 @@ type Config struct {
 	Node Node
 	// Users are the cluster's users; nil leaves their paths out.
 	Users Users
+	// Messages reads queues; nil leaves the path out.
+	Messages Messages
 	// Backups are of the node's state; nil leaves their path out.
 	Backups Backups
 	// Members is the cluster's membership, Leadership who leads it, Service the node's service to clients; nil leaves their paths out.
@@ -119,6 +121,9 @@ func Handler(cfg Config) http.Handler {
 		a.route(mux, "/api/v1/users", methods{http.MethodGet: a.listUsers})
 		a.route(mux, "/api/v1/users/{name}", methods{http.MethodPut: a.addUser, http.MethodDelete: a.deleteUser})
 		a.route(mux, "/api/v1/users/{name}/password", methods{http.MethodPut: a.changePassword})
+	}
+	if cfg.Messages != nil {
+		mux.Handle("GET /api/v1/queues/{name}/messages", unlimited(http.HandlerFunc((&messages{cfg.Messages}).get)))
 	}
 	if cfg.Backups != nil {
 		mux.Handle("GET /api/v1/backup", unlimited(http.HandlerFunc((&backups{source: cfg.Backups}).get)))

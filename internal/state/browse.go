@@ -1,0 +1,63 @@
+package state
+
+import "github.com/oncemq/oncemq/internal/command"
+
+// Browsed is a message of a queue, for who reads it without taking it [4.7].
+type Browsed struct {
+	// Position is its number in the queue: it rises, and is nobody else's in this life of the queue.
+	Position uint64
+	// Overlay are annotations that came since it was stored, an encoded AMQP map, nil for none; borrowed.
+	Overlay []byte
+	// Count is its delivery-count; Held says that a consumer has it.
+	Count uint32
+	Held  bool
+}
+
+// browseSteps bounds the places of a queue that one Browse looks at: most of them may be empty.
+const browseSteps = 4096
+
+// Browse appends to dst messages of a queue, held ones included, with positions above after, ascending, until it has most of them or
+// has looked at so many places that the others have waited long enough: it is one slice [4.7]. next is what the following call
+// passes as after; more says that there may be more. ok is false where there is no queue of that name, or it isn't inc (0: any).
+func (m *Machine) Browse(dst []Browsed, name string, inc command.Incarnation, after uint64, most int) (list []Browsed, of command.Incarnation, next uint64, more, ok bool) {
+	q := m.byName[name]
+	if q == nil || inc != 0 && q.inc != inc {
+		return dst, 0, after, false, false
+	}
+	seq := after + 1
+	for steps := 0; seq < q.next; steps++ {
+		if most == 0 || steps == browseSteps {
+			return dst, q.inc, seq - 1, true, true
+		}
+		if m.chunk(q, seq>>chunkBits) == 0 {
+			seq = (seq>>chunkBits + 1) << chunkBits
+			continue
+		}
+		if mi := m.find(q, seq); mi != 0 && !m.purged(q, seq, mi) {
+			dst = append(dst, m.browsed(seq, mi))
+			most--
+		}
+		seq++
+	}
+	return dst, q.inc, max(after, q.next-1), false, true
+}
+
+// purged says that a message is one of those that a purge has taken and not dropped yet.
+func (m *Machine) purged(q *queue, seq uint64, mi uint32) bool {
+	s := &q.sub
+	di := m.messages.at(mi).delivery
+	if di == 0 {
+		return seq >= s.purgeFrom && seq < s.purgeTo
+	}
+	d := m.deliveries.at(di)
+	return d.link == 0 && d.gen != s.purgeGen
+}
+
+func (m *Machine) browsed(seq uint64, mi uint32) Browsed {
+	b := Browsed{Position: seq, Overlay: m.overlays[mi]}
+	if di := m.messages.at(mi).delivery; di != 0 {
+		d := m.deliveries.at(di)
+		b.Count, b.Held = d.count, d.link != 0
+	}
+	return b
+}
