@@ -90,9 +90,12 @@ func (i *importer) next() ([]byte, error) {
 // batch sends the lines of one transaction; more is false behind the last line. One that is rolled back, as by a lost node, is sent again.
 func (i *importer) batch(ctx context.Context) (more bool, err error) {
 	messages, more, err := i.read()
-	if err != nil || len(messages) == 0 {
-		i.done.Position = max(i.done.Position, i.at)
+	if err != nil {
 		return false, err
+	}
+	if len(messages) == 0 { // empty lines, or none
+		i.done.Position = max(i.done.Position, i.at)
+		return more, nil
 	}
 	for try := 1; ; try++ {
 		err = i.send(ctx, messages)
