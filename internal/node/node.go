@@ -84,7 +84,7 @@ func Open(opts Options) (*Node, error) {
 		Node:    &adminNode{replica: n.replica, stop: &n.stop, version: opts.Version, pid: os.Getpid(), service: n.service, certificates: n.certificates},
 		Members: &members{node: n}, Leadership: &leadership{node: n}, Service: n.service,
 		Backups: backups{n.replica}, Messages: messages{n.replica},
-		Dev:     cfg.Dev,
+		Dev: cfg.Dev,
 		Routes: map[string]http.Handler{
 			bench.RawPattern:   bench.RawHandler(n.rawWriter),
 			bench.UsagePattern: bench.UsageHandler(n.jobs, n.replica.StateReport),
