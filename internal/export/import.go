@@ -21,7 +21,7 @@ const (
 	maxLine = 256 << 20
 )
 
-// ErrUnknown: it isn't known whether the last transaction was committed; the error that wraps it names it.
+// ErrUnknown says that it isn't known whether the last transaction was committed; the error that wraps it names it.
 var ErrUnknown = errors.New("oncemq: it isn't known whether the last lines are in")
 
 // Import sends the messages of the lines of r behind line after to a queue, in their order, in transactions of about a thousand.
