@@ -344,7 +344,7 @@ func TestRow54HungDisk(t *testing.T) {
 		end := w.Trace(n, "fsync,fdatasync", "delay_enter=120000000")
 		w.LeaderAmong(w.Others(n), 2*failover)
 		w.Commits(200, failover)
-		w.Until(time.Minute, "the node to give up", func() bool { 
+		w.Until(time.Minute, "the node to give up", func() bool {
 			text, err := os.ReadFile(n.LogPath)
 			return err == nil && strings.Contains(string(text), "replica: oncemq: the disk answers nothing")
 		})
