@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -277,10 +278,17 @@ func TestEndedSession(t *testing.T) {
 	// A clean end that acknowledges everything leaves nothing.
 	id = p.session(command.SessionOpen{Nonce: [16]byte{44}})
 	p.commit(command.Commit{Tx: command.NewTxID(id, 1)})
-	p.do(1, &command.SessionEnd{Conn: p.id, Session: id, Known: command.Known{Through: 1}})
+	p.do(1, &command.SessionEnd{Conn: p.id, Session: id, Known: command.Known{Through: math.MaxUint64}})
 	if b.m.sessions[id] != nil {
 		t.Fatal("the session is left")
 	}
+	// An end that leaves something unknown keeps the session for a day, also where nothing of it has come here.
+	id = p.session(command.SessionOpen{Nonce: [16]byte{45}})
+	p.do(1, &command.SessionEnd{Conn: p.id, Session: id})
+	b.tick(retention - 1)
+	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxRolledBack, command.ReasonSessionEnded)
+	b.tick(1)
+	wantOutcome(t, p.outcome(command.NewTxID(id, 1), true), command.TxExpired, "")
 }
 
 // C4, wire.md: tokens.

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -88,7 +89,7 @@ func TestSessionsOfOneUserAreBounded(t *testing.T) {
 	}
 	bob := b.connectAs(2, &command.ConnOpen{Principal: "bob", ContainerID: "app", Nonce: [16]byte{1}})
 	bob.session(command.SessionOpen{Nonce: [16]byte{1}})
-	p.do(1, &command.SessionEnd{Conn: p.id, Session: id})
+	p.do(1, &command.SessionEnd{Conn: p.id, Session: id, Known: command.Known{Through: math.MaxUint64}})
 	p.session(command.SessionOpen{Nonce: [16]byte{2}})
 	b.tick(retention)
 	if n := b.m.Sessions(); n != 2 {

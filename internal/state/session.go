@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -197,8 +198,9 @@ func (m *Machine) changeSessionEnd(c *command.SessionEnd, p *plan) {
 	m.finishSession(s)
 }
 
-// finishSession ends a session for good: its outcomes stay for 24 h, and nothing at
-// all where the client has acknowledged every one (C2).
+// finishSession ends a session for good: it stays for 24 h with its outcomes, and nothing at
+// all stays where a clean close acknowledged everything (C2). That there are no outcomes is no reason to
+// forget it: a transaction that never came here may be one that somebody will ask for, and didn't happen.
 func (m *Machine) finishSession(s *session) {
 	for _, name := range sortedKeys(s.links) {
 		m.endLink(s.links[name], ruleClosed)
@@ -212,7 +214,7 @@ func (m *Machine) finishSession(s *session) {
 	m.setGrace(s, 0)
 	s.ended = true
 	m.markSession(s)
-	if len(s.outcomes) == 0 && len(s.unknown) == 0 {
+	if s.through == math.MaxUint64 {
 		m.forgetSession(s)
 		return
 	}
