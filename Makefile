@@ -8,6 +8,7 @@ LOSSES  ?= 50
 BUDGET  ?= 2000
 SEED    ?= 1
 JOBS    ?= 0
+IMAGES  ?= 100000
 SKIP    ?=
 MUTANT  ?=
 CACHE   := .cache
@@ -85,6 +86,7 @@ sim: ## whole clusters under faults: SEEDS worlds from SEED on; SEEDS=1 prints o
 mutants: ## faults built in on purpose, each to be found by the simulator within BUDGET seeds; and by its interleavings
 	$(GO) test -tags mutants ./internal/sim -run 'TestScenariosFind' -count=1
 	$(GO) test -tags mutants ./internal/replica -run 'TestMembersFindMutants' -count=1
+	$(GO) test -tags mutants ./internal/store -run 'TestCrashImagesFind' -count=1 -timeout 0 -v
 	cd test && $(GO) test -tags mutants ./sim -run 'Mutants$$' -count=1 -timeout 0 -v -budget $(BUDGET) -mutant '$(MUTANT)'
 
 VERSION ?=
@@ -107,6 +109,9 @@ replay: qemu ## the recorded logs of the releases, and one of now, on amd64, amd
 
 qemu: ## what runs the other architecture's tests
 	@command -v qemu-aarch64-static >/dev/null && command -v qemu-x86_64-static >/dev/null || { apt-get update -qq && apt-get install -y -qq qemu-user-static; }
+
+crash: ## power loss behind every write, sync and name of a node's directory, log and Pebble together: IMAGES of them from world SEED on
+	$(GO) test ./internal/store -run 'TestCrashImages$$' -count=1 -timeout 0 -v -images $(IMAGES) -seed $(SEED)
 
 check: lint unit invariants ## what a commit has to pass
 	$(MAKE) fuzz SECONDS=10

@@ -8,22 +8,24 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // CrashDisk is a file system in memory that knows what is synced, for simulators: what a loss of power leaves of the rest
 // hangs on the calls and a source of chance alone, and may be anything that a disk with sectors of 512 bytes and a file
-// system without an order of its own could leave. It does what a Log needs and no more; not safe for concurrent use.
+// system without an order of its own could leave. Safe for concurrent use, but for what it gives back and what is called in the middle of it.
 type CrashDisk struct {
 	FS      // of paths only
+	mu      sync.Mutex
 	names   map[string]*inode
 	durable map[string]*inode // of synced directories
 	moves   []move            // names that changed since, oldest first
 	locked  map[string]bool
 	gone    func() bool
+	ordered func(dir string) bool // nil: none
 }
 
 // inode is a file or a directory.
@@ -57,22 +59,62 @@ func NewCrashDisk() *CrashDisk {
 	return &CrashDisk{FS: vfs.NewMem(), names: root, durable: maps.Clone(root), locked: map[string]bool{}}
 }
 
+// InOrder says of which directories the changes of names reach the disk in their order, as they do with a journal: without it any
+// of them may be there without an earlier one.
+func (d *CrashDisk) InOrder(ordered func(dir string) bool) { d.ordered = ordered }
+
 // Crash returns the disk after a loss of power now; d itself is the past. A nil rng leaves what is synced and nothing else.
 func (d *CrashDisk) Crash(rng *rand.Rand) (after *CrashDisk, left Left) {
+	return d.crash(rng, draw(rng, 3))
+}
+
+// CrashKeeping is Crash of which is known how much of what isn't synced is kept: nothing (0), everything (100), or any of it, as rng draws.
+func (d *CrashDisk) CrashKeeping(percent int, rng *rand.Rand) *CrashDisk {
+	how := 2
+	switch percent {
+	case 0:
+		rng, how = nil, 0
+	case 100:
+		rng, how = nil, 1
+	}
+	after, _ := d.crash(rng, how)
+	return after
+}
+
+// crash keeps of the changes of names none (0), all (1), or any (2); a nil rng all or nothing of data as well.
+func (d *CrashDisk) crash(rng *rand.Rand, how int) (after *CrashDisk, left Left) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	after = NewCrashDisk()
+	after.ordered = d.ordered
 	names := maps.Clone(d.durable)
-	how := draw(rng, 3)
+	ended := map[string]bool{} // ordered directories of which the rest is lost
 	for _, m := range d.moves {
-		if how == 1 || how == 2 && rng.IntN(2) == 0 {
+		keep := how == 1 || how == 2 && rng.IntN(2) == 0
+		if d.ordered != nil && d.ordered(m.dir) {
+			keep = how == 1 || how == 2 && rng.IntN(8) > 0 && !ended[m.dir]
+			ended[m.dir] = !keep
+		}
+		if keep {
 			m.do(names)
 		} else {
 			left.Names = true
 		}
 	}
+	done := map[*inode]*inode{}               // a file may have several names
 	for _, name := range sortedNames(names) { // parents first
-		if _, ok := after.names[path.Dir(name)]; ok && name != "/" {
-			after.names[name] = names[name].crash(rng, &left)
+		if _, ok := after.names[path.Dir(name)]; !ok || name == "/" {
+			continue
 		}
+		f := names[name]
+		switch {
+		case done[f] != nil:
+		case rng == nil && how == 1:
+			done[f] = f.copy()
+		default:
+			done[f] = f.crash(rng, &left)
+		}
+		after.names[name] = done[f]
 	}
 	after.durable = maps.Clone(after.names)
 	return after, left
@@ -86,6 +128,11 @@ func draw(rng *rand.Rand, n int) int {
 }
 
 func sortedNames(names map[string]*inode) []string { return slices.Sorted(maps.Keys(names)) }
+
+// copy leaves everything.
+func (f *inode) copy() *inode {
+	return &inode{dir: f.dir, data: slices.Clone(f.data), synced: slices.Clone(f.data)}
+}
 
 // crash leaves of the unsynced sectors none, all, the first ones, any, or zeros in place of the last ones.
 func (f *inode) crash(rng *rand.Rand, left *Left) *inode {
@@ -227,6 +274,12 @@ func (d *CrashDisk) find(op, name string) (*inode, error) {
 
 // Create implements FS.
 func (d *CrashDisk) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.create(name)
+}
+
+func (d *CrashDisk) create(name string) (vfs.File, error) {
 	if _, err := d.find("create", path.Dir(name)); err != nil {
 		return nil, err
 	}
@@ -238,8 +291,8 @@ func (d *CrashDisk) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, erro
 	return &crashFile{d: d, name: path.Clean(name), f: f}, nil
 }
 
-// Open implements FS.
-func (d *CrashDisk) Open(name string, _ ...vfs.OpenOption) (vfs.File, error) {
+// open is Open with mu held.
+func (d *CrashDisk) open(name string) (vfs.File, error) {
 	f, err := d.find("open", name)
 	if err != nil {
 		return nil, err
@@ -247,12 +300,25 @@ func (d *CrashDisk) Open(name string, _ ...vfs.OpenOption) (vfs.File, error) {
 	return &crashFile{d: d, name: path.Clean(name), f: f}, nil
 }
 
+// Open implements FS.
+func (d *CrashDisk) Open(name string, _ ...vfs.OpenOption) (vfs.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.open(name)
+}
+
 // OpenReadWrite implements FS.
-func (d *CrashDisk) OpenReadWrite(name string, c vfs.DiskWriteCategory, _ ...vfs.OpenOption) (vfs.File, error) {
+func (d *CrashDisk) OpenReadWrite(name string, _ vfs.DiskWriteCategory, _ ...vfs.OpenOption) (vfs.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.openOrCreate(name)
+}
+
+func (d *CrashDisk) openOrCreate(name string) (vfs.File, error) {
 	if _, err := d.find("open", name); err != nil {
-		return d.Create(name, c)
+		return d.create(name)
 	}
-	return d.Open(name)
+	return d.open(name)
 }
 
 // OpenDir implements FS.
@@ -260,6 +326,8 @@ func (d *CrashDisk) OpenDir(name string) (vfs.File, error) { return d.Open(name)
 
 // Remove implements FS.
 func (d *CrashDisk) Remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if _, err := d.find("remove", name); err != nil {
 		return err
 	}
@@ -272,6 +340,8 @@ func (d *CrashDisk) Remove(name string) error {
 
 // Rename implements FS. Both names are in one directory, and a crash leaves the one or the other.
 func (d *CrashDisk) Rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	f, err := d.find("rename", from)
 	if err != nil {
 		return err
@@ -284,12 +354,18 @@ func (d *CrashDisk) Rename(from, to string) error {
 }
 
 // MkdirAll implements FS.
-func (d *CrashDisk) MkdirAll(name string, mode fs.FileMode) error {
+func (d *CrashDisk) MkdirAll(name string, _ fs.FileMode) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mkdirAll(name)
+}
+
+func (d *CrashDisk) mkdirAll(name string) error {
 	name = path.Clean(name)
 	if d.names[name] != nil {
 		return nil
 	}
-	if err := d.MkdirAll(path.Dir(name), mode); err != nil {
+	if err := d.mkdirAll(path.Dir(name)); err != nil {
 		return err
 	}
 	if err := d.power(); err != nil {
@@ -301,15 +377,21 @@ func (d *CrashDisk) MkdirAll(name string, mode fs.FileMode) error {
 
 // Lock implements FS.
 func (d *CrashDisk) Lock(name string) (io.Closer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	name = path.Clean(name)
 	if d.locked[name] {
 		return nil, syscall.EAGAIN
 	}
-	if _, err := d.OpenReadWrite(name, vfs.WriteCategoryUnspecified); err != nil {
+	if _, err := d.openOrCreate(name); err != nil {
 		return nil, err
 	}
 	d.locked[name] = true
-	return unlock(func() { delete(d.locked, name) }), nil
+	return unlock(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.locked, name)
+	}), nil
 }
 
 type unlock func()
@@ -318,6 +400,8 @@ func (u unlock) Close() error { u(); return nil }
 
 // List implements FS.
 func (d *CrashDisk) List(dir string) (names []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	dir = path.Clean(dir)
 	for _, name := range sortedNames(d.names) {
 		if path.Dir(name) == dir && name != "/" {
@@ -329,89 +413,11 @@ func (d *CrashDisk) List(dir string) (names []string, err error) {
 
 // Stat implements FS.
 func (d *CrashDisk) Stat(name string) (vfs.FileInfo, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	f, err := d.find("stat", name)
 	if err != nil {
 		return nil, err
 	}
-	return crashInfo{name, f}, nil
+	return crashInfo{name, len(f.data), f.dir}, nil
 }
-
-// crashFile is an open file or directory. Methods that a log has no use for are those of no file at all, and panic.
-type crashFile struct {
-	vfs.File
-	d    *CrashDisk
-	name string
-	f    *inode
-	pos  int
-}
-
-func (f *crashFile) Close() error { return nil }
-
-func (f *crashFile) Read(b []byte) (int, error) {
-	n, err := f.ReadAt(b, int64(f.pos))
-	f.pos += n
-	if n > 0 {
-		err = nil
-	}
-	return n, err
-}
-
-func (f *crashFile) ReadAt(b []byte, at int64) (int, error) {
-	if at >= int64(len(f.f.data)) {
-		return 0, io.EOF
-	}
-	n := copy(b, f.f.data[at:])
-	if n < len(b) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-func (f *crashFile) Write(b []byte) (int, error) {
-	n, err := f.WriteAt(b, int64(f.pos))
-	f.pos += n
-	return n, err
-}
-
-func (f *crashFile) WriteAt(b []byte, at int64) (int, error) {
-	if err := f.d.power(); err != nil {
-		return 0, err
-	}
-	f.f.write(b, int(at))
-	if len(b) > 0 {
-		f.f.dirty = append(f.f.dirty, [2]int{int(at), int(at) + len(b)})
-	}
-	return len(b), nil
-}
-
-func (f *crashFile) Preallocate(int64, int64) error { return nil }
-
-func (f *crashFile) Stat() (vfs.FileInfo, error) { return crashInfo{f.name, f.f}, nil }
-
-func (f *crashFile) Sync() error {
-	if err := f.d.power(); err != nil {
-		return err
-	}
-	if f.f.dir {
-		f.d.syncDir(f.name)
-		return nil
-	}
-	f.f.sync()
-	return nil
-}
-
-func (f *crashFile) SyncData() error { return f.Sync() }
-
-// crashInfo describes a file.
-type crashInfo struct {
-	name string
-	f    *inode
-}
-
-func (i crashInfo) Name() string           { return path.Base(i.name) }
-func (i crashInfo) Size() int64            { return int64(len(i.f.data)) }
-func (i crashInfo) Mode() fs.FileMode      { return 0o600 }
-func (i crashInfo) ModTime() time.Time     { return time.Time{} }
-func (i crashInfo) IsDir() bool            { return i.f.dir }
-func (i crashInfo) Sys() any               { return nil }
-func (i crashInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }

@@ -82,7 +82,9 @@ func (f *failingFile) sync(sync func() error) error {
 	switch fault := f.fs.decide(f.name, 0); {
 	case fault.Err != nil:
 		if cf, ok := f.File.(*crashFile); ok {
+			cf.d.mu.Lock()
 			cf.f.forget()
+			cf.d.mu.Unlock()
 		}
 		return fault.Err
 	case fault.Lie:

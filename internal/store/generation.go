@@ -45,6 +45,9 @@ func (d *Dir) sweep() error {
 		}
 		return fmt.Errorf("looking for %s: %w", d.generation(now), err)
 	}
+	if err := d.settleVoters(); err != nil {
+		return err
+	}
 	names, err := d.fs.List(d.path)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", d.path, err)

@@ -34,9 +34,10 @@ func (x *StateInspection) damage(path string, offset int64, format string, args 
 func inspectState(files FS, path string, opts InspectOptions) *StateInspection {
 	x := &StateInspection{Path: path}
 	names, err := files.List(path)
-	if err != nil || !slices.ContainsFunc(names, func(name string) bool { return name != lockName }) {
-		// A node that died while it made its directory has none yet.
-		return x
+	if err != nil || !slices.ContainsFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, "marker.manifest.") || strings.HasSuffix(name, ".sst")
+	}) {
+		return x // a node that died while it made its directory has none yet
 	}
 	x.manifest(files, names)
 	view, err := x.open(files, opts.Group)

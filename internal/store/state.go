@@ -29,6 +29,8 @@ type StateOptions struct {
 	// SpillInApply has Apply write a full buffer to Pebble itself, instead of a goroutine: slower, but what a crash leaves then
 	// hangs on the calls alone; and nothing is compacted but by Compact. For simulators, with a MemTableBytes that is never reached.
 	SpillInApply bool
+	cache        *pebble.Cache // of several states, for tests; nil: one of its own
+
 	// Logf takes Pebble's information and error lines; nil drops them.
 	Logf func(format string, args ...any)
 	// Wait is called, from any goroutine, by a write that finds no room on the disk, with the error; it returns true when

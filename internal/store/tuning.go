@@ -46,6 +46,7 @@ func (o StateOptions) pebble(files FS, path string) *pebble.Options {
 		MaxOpenFiles:                256,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 }, // the CPU is the limit, and it is the messages'
 	}
+	opts.Cache = o.cache
 	opts.Experimental.FileCacheShards = 1
 	if o.SpillInApply {
 		opts.DisableAutomaticCompactions, opts.L0StopWritesThreshold = true, 1<<20

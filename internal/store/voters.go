@@ -26,8 +26,12 @@ func (d *Dir) Birth() (birth [16]byte) {
 
 // Voters are the ids that SetVoters wrote, ascending; nil before. A list that can't be read is ErrCorrupt.
 func (d *Dir) Voters() ([]uint64, error) {
-	path := d.Path(votersName)
+	path := d.fs.PathJoin(d.base(), votersName) // of a cluster that began with this generation
 	f, err := d.fs.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		path = d.Path(votersName)
+		f, err = d.fs.Open(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
