@@ -15,10 +15,33 @@ import (
 )
 
 func recoverCommand() *cobra.Command {
+	var force, yes bool
+	data := ""
 	c := &cobra.Command{
 		Use: "recover", Short: "Last resorts, in the directory of a node that isn't running", Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Long: `Last resorts, in the directory of a node that isn't running.
+
+With --force-new-cluster: make the data directory of a node whose cluster has lost its
+majority for good that of the only node of a new cluster. Others join it then. It keeps
+everything that this node's log has. What the lost nodes had accepted besides is lost,
+and nobody can say what that is; what may be lost is printed first, and nothing is
+changed without --yes. A new history begins: no node of the old cluster can come back,
+and transactions of the old history answer Expired. A call that was broken off is
+repeated. Exit status: 0 done, 1 it could not be done, 2 wrong usage, or no --yes.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case !force:
+				return c.Help()
+			case data == "":
+				return fmt.Errorf("%w: --data is needed", config.ErrUsage)
+			}
+			return forceNewCluster(c, data, yes)
+		},
 	}
+	flags := c.Flags()
+	flags.StringVar(&data, "data", data, "data `DIR` of the survivor")
+	flags.BoolVar(&force, "force-new-cluster", false, "begin a new cluster with this node alone")
+	flags.BoolVar(&yes, "yes", false, "do it, and lose what may be lost")
 	c.AddCommand(skipCommand())
 	return c
 }

@@ -29,7 +29,7 @@ func resolve(cfg *config.Serve) (pki certs.Directory, secure bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	for _, half := range []struct{ name, command string }{{joiningName, "cluster join"}, {foundingName, "cluster init"}} {
+	for _, half := range []struct{ name, command string }{{joiningName, "cluster join"}, {foundingName, "cluster init"}, {forcingName, "recover --force-new-cluster"}} {
 		if half.name == joiningName && owner.Node != 0 {
 			continue // the join was done but for its last step
 		}

@@ -216,6 +216,9 @@ func (s beginState) Path() string         { return s.StateInspection.Path }
 
 // notes looks at what lies beside log and state.
 func (x *Inspection) notes(d *Dir, names []string) {
+	if x.Stamp.damage != 0 {
+		x.Notes = append(x.Notes, stampName+": an earlier start has found damage and marked the directory; the node takes no part until it has recovered from the others")
+	}
 	for _, name := range names {
 		n, ok := parseGenerationName(name)
 		switch {

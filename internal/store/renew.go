@@ -36,6 +36,7 @@ func (d *Dir) Renew(r Renewal, log LogOptions, state StateOptions, bring func(s 
 	}
 	next := &Dir{fs: d.fs, path: d.path, draw: d.draw, key: d.key, stamp: d.Stamp()}
 	next.stamp.Cluster, next.stamp.History, next.stamp.hasLog = r.Cluster, r.History, true
+	next.stamp.damage = 0 // there is nobody left to recover from
 	next.stamp.generation++
 	base := next.base()
 	if err := d.fs.RemoveAll(base); err != nil {
