@@ -102,9 +102,9 @@ record: ## the recorded log of a release, VERSION: before its tag is set
 replay: qemu ## the recorded logs of the releases, and one of now, on amd64, amd64 v3 and arm64: the same digests; and the next level's tests
 	mkdir -p $(TAPES)
 	$(GO) test ./internal/state -run 'TestRecord$$' -count=1 -record $(TAPES)/now.log.gz
-	GOARCH=amd64 GOAMD64=v1 $(GO) test $(AMD) ./internal/state -run 'TestReplay$$' -count=1 -v -logs $(TAPES) | grep -v '^=== '
-	GOARCH=amd64 GOAMD64=v3 $(GO) test $(AMD) $(if $(AMD),,$(V3)) ./internal/state -run 'TestReplay$$' -count=1 -v -logs $(TAPES) | grep -v '^=== '
-	GOARCH=arm64 $(GO) test -vet=off $(ARM) ./internal/state -run 'TestReplay$$' -count=1 -v -logs $(TAPES) | grep -v '^=== '
+	GOARCH=amd64 GOAMD64=v1 $(GO) test $(AMD) ./internal/state -run 'TestReplay$$' -count=1 -logs $(TAPES)
+	GOARCH=amd64 GOAMD64=v3 $(GO) test $(AMD) $(if $(AMD),,$(V3)) ./internal/state -run 'TestReplay$$' -count=1 -logs $(TAPES)
+	GOARCH=arm64 $(GO) test -vet=off $(ARM) ./internal/state -run 'TestReplay$$' -count=1 -logs $(TAPES)
 	$(GO) test -tags nextlevel ./internal/state -run 'Level|Finalize|Next|Unknown|Replay' -count=1 -logs $(TAPES)
 
 qemu: ## what runs the other architecture's tests
