@@ -105,7 +105,7 @@ func (m *Machine) changeCommit(c *command.Commit, p *plan) {
 	}
 	switch {
 	case outcome != command.TxCommitted:
-		m.giveSettled(p.conn, c.Settles, p.firstTime(c.Named))
+		m.giveSettled(p.conn, c.Settles, reason, p.firstTime(c.Named))
 	case p.standing == undecided:
 		m.carryOut(c, p)
 	}
@@ -156,8 +156,13 @@ func (m *Machine) carryOut(c *command.Commit, p *plan) {
 
 // giveSettled returns what a rolled-back transaction had settled: where the receiver
 // has settled it or its link has ended, to its place; else it stays with the link, its
-// failure counted (AMQP 4.4.2, C8), unless this is a repeat.
-func (m *Machine) giveSettled(c *conn, settles []command.TxSettle, first bool) {
+// attempt counted (AMQP 4.4.2, C8), unless this is a repeat. A rollback for want of room isn't the message's failure: on full disks
+// consumers try again and again, and what they try is no poison (C13, [8.5]).
+func (m *Machine) giveSettled(c *conn, settles []command.TxSettle, reason string, first bool) {
+	g := giveFailed
+	if reason == command.ReasonLimit {
+		g = giveCounted
+	}
 	for i := range settles {
 		s := &settles[i]
 		l := c.links[s.Link]
@@ -166,9 +171,9 @@ func (m *Machine) giveSettled(c *conn, settles []command.TxSettle, first bool) {
 		switch {
 		case di == 0, mutant.On(mutant.RollbackKeeps):
 		case s.Settled || l.ended:
-			m.giveBack(l, di, giveFailed)
+			m.giveBack(l, di, g)
 		case first:
-			m.charge(m.deliveries.at(di), giveFailed)
+			m.charge(m.deliveries.at(di), g)
 			m.markDelivery(di)
 		}
 	}
@@ -229,7 +234,7 @@ func (m *Machine) changeRollback(c *command.Rollback, p *plan) {
 		m.noteUse(s, c.Named, c.Tx.Number(), &c.Known)
 	}
 	if outcome != command.TxCommitted {
-		m.giveSettled(p.conn, c.Settles, p.firstTime(c.Named))
+		m.giveSettled(p.conn, c.Settles, reason, p.firstTime(c.Named))
 	}
 	if c.Request != 0 {
 		m.tellDecided(p.conn, c.Request, c.Tx, outcome, cut(reason, 1024))

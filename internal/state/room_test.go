@@ -104,6 +104,28 @@ func TestFullDisksRefuseSends(t *testing.T) {
 	}
 }
 
+// A transaction that is rolled back for want of room is no failure of what it settled, however often it is tried (C13).
+func TestFullDisksMakeNoDeadLetters(t *testing.T) {
+	b := newBundle(t)
+	p := b.connect(1, "c")
+	p.receiver(1, "q", 100)
+	p.send("q", "a")
+	b.disks(command.RoomFull, command.RoomFull)
+	for range 3 * redeliveryLimit {
+		refs := b.refs()
+		wantOutcome(t, p.commit(command.Commit{
+			Sends:   []command.TxSend{send("q", "z")},
+			Settles: accept(1, refs...),
+		}), command.TxRolledBack, command.ReasonLimit)
+	}
+	b.disks(command.RoomOK, command.RoomOK)
+	wantOutcome(t, p.rollback(command.Rollback{Settles: accept(1, b.refs()...), Reason: command.ReasonLimit}), command.TxRolledBack, command.ReasonLimit)
+	b.wantDepth("q", 1, 1)
+	if n := b.m.Counters().DeadLettered; n != 0 {
+		t.Fatalf("%d dead letters", n)
+	}
+}
+
 // A numbered send that is refused for want of room keeps its refusal [1.6].
 func TestRefusedForRoomIsNotARepeat(t *testing.T) {
 	b := newBundle(t)
