@@ -58,18 +58,18 @@ type crashModel struct {
 // changes are the changes of the state that an entry stands for: its data's first bytes say which.
 func changes(e *Entry, put func(key string, value []byte), remove func(key string), clear func(from, to string)) {
 	rng := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(e.Data), 5))
-	large := binary.LittleEndian.Uint64(e.Data)%8 == 0
+	large := binary.LittleEndian.Uint64(e.Data)%4 == 0 // so that Pebble has to begin a new memtable in the middle of it
 	for range 1 + rng.IntN(4) {
 		key := fmt.Sprintf("\x00\x00%02d", rng.IntN(30))
 		switch n := rng.IntN(20); {
-		case n == 0:
+		case n == 0, n < 4 && large: // goes to Pebble at once, without a flush
 			clear("\x00\x0010", fmt.Sprintf("\x00\x00%02d", 10+rng.IntN(15)))
 		case n < 6:
 			remove(key)
 		default:
 			size := rng.IntN(600)
 			if large {
-				size = 20_000 + rng.IntN(60_000)
+				size = 10_000 + rng.IntN(30_000)
 			}
 			value := bytes.Repeat([]byte{byte(rng.Uint32()) | 1}, size+8)
 			binary.LittleEndian.PutUint64(value, rng.Uint64())
