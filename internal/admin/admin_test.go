@@ -61,9 +61,11 @@ func do(t *testing.T, n *fakeNode, method, path string, set func(*http.Request))
 }
 
 func TestStatusHasExactlyTheDocumentedFields(t *testing.T) {
-	n := &fakeNode{status: Status{Node: 1, Leader: 2, Role: "follower", Term: 3, AppliedIndex: 9, PID: 4, Version: "v1", Safety: "on", LagMillis: 7,
+	n := &fakeNode{status: Status{
+		Node: 1, Leader: 2, Role: "follower", Term: 3, AppliedIndex: 9, PID: 4, Version: "v1", Safety: "on", LagMillis: 7,
 		Room:   Room{Cluster: "low", Disks: "ok", Memory: "low", MemoryUsed: 8, MemoryBudget: 10, Disk: "full", DiskFree: 1, DiskTotal: 2, DiskReserve: 3, DiskReserveHeld: true, Waiting: true},
-		Alarms: []string{"a"}}}
+		Alarms: []string{"a"},
+	}}
 	code, body := do(t, n, "GET", "/api/v1/status", nil)
 	got, _ := json.Marshal(body)
 	want := `{"alarms":["a"],"applied_index":9,"lag_ms":7,"leader":2,"node":1,"pid":4,"role":"follower",` +

@@ -312,7 +312,7 @@ func (r *Replica) hung() bool {
 	return m.looks >= hungTicks
 }
 
-// ErrHung: a write to the log didn't return. The process has to end, and may not be able to: the system waits for the disk with it.
+// ErrHung is what ends a node whose write to the log didn't return. The process has to end, and may not be able to: the system waits for the disk with it.
 var ErrHung = errors.New("oncemq: the disk answers nothing")
 
 // fence ends a node whose disk hangs: its clients and peers are let go now, whatever the disk does. Only then the process ends, for

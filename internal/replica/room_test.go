@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/store"
 )
@@ -133,66 +131,33 @@ func TestKilledWithAFullDisk(t *testing.T) {
 	c.digests()
 }
 
-// smallDisk is a disk of 1,000 MiB with so much free.
-type smallDisk struct {
-	store.FS
-	free atomic.Uint64
-	held atomic.Int64
-}
-
-func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	return vfs.DiskUsage{TotalBytes: 1000 << 20, AvailBytes: d.free.Load() - uint64(d.held.Load())}, nil
-}
-
-func (d *smallDisk) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
-	f, err := d.FS.OpenReadWrite(name, c, o...)
-	if err != nil || d.FS.PathBase(name) != "RESERVE" {
-		return f, err
-	}
-	return reserveFile{f, d}, nil
-}
-
-func (d *smallDisk) Remove(name string) error {
-	if d.FS.PathBase(name) == "RESERVE" {
-		d.held.Store(0)
-	}
-	return d.FS.Remove(name)
-}
-
-type reserveFile struct {
-	vfs.File
-	d *smallDisk
-}
-
-func (f reserveFile) Preallocate(_, size int64) error { f.d.held.Store(size); return nil }
-
 // The reserve is a fiftieth of a small disk, is given back when the disk is nearly full and made again when there is room, and what a
 // lone node finds decides for the cluster.
 func TestReserveIsGivenBack(t *testing.T) {
-	disk := &smallDisk{FS: store.NewMemFS()}
-	disk.free.Store(500 << 20)
+	disk := &store.SmallDisk{FS: store.NewMemFS()}
+	disk.Free.Store(500 << 20)
 	c := newCluster(t, 1, func(o *Options) { realMachine(o); o.FS = disk })
 	m := c.leader()
 	want := func(room command.Room, held int64) {
 		t.Helper()
 		c.wait("room "+room.String(), func() bool {
 			got := m.RoomStatus()
-			return got.Disk == room && got.Cluster.Disk == room && got.Held == (held > 0) && disk.held.Load() == held
+			return got.Disk == room && got.Cluster.Disk == room && got.Held == (held > 0) && disk.Held() == held
 		})
 	}
 	want(command.RoomOK, 20<<20)
-	disk.free.Store(55 << 20) // 35 beside the reserve
+	disk.Free.Store(55 << 20) // 35 beside the reserve
 	want(command.RoomLow, 20<<20)
-	disk.free.Store(25 << 20)
+	disk.Free.Store(25 << 20)
 	want(command.RoomFull, 0)
-	disk.free.Store(39 << 20) // 19 if the reserve were there
+	disk.Free.Store(39 << 20) // 19 if the reserve were there
 	select {
 	case <-time.After(1500 * time.Millisecond):
 	case err := <-m.ran:
 		t.Fatal(err)
 	}
 	want(command.RoomFull, 0)
-	disk.free.Store(500 << 20)
+	disk.Free.Store(500 << 20)
 	want(command.RoomOK, 20<<20)
 }
 

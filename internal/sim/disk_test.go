@@ -250,7 +250,7 @@ func TestLostReplacement(t *testing.T) {
 // A failing disk ends the state at its flush, a full one has it wait; what was flushed is there afterwards.
 func TestStateFaults(t *testing.T) {
 	for _, full := range []bool{true, false} {
-		fault, want := (*Disk).FailForever, error(store.ErrDisk)
+		fault, want := (*Disk).FailForever, store.ErrDisk
 		if full {
 			fault, want = (*Disk).Fill, store.ErrFull
 		}
