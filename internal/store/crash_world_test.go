@@ -217,7 +217,10 @@ func (w *crashWorld) image(image *CrashDisk, where string) error {
 	if w.count%37 == 0 {
 		again := &opFS{FS: image}
 		var inner error
+		var one sync.Mutex // Pebble has goroutines
 		again.after = func(op string) {
+			one.Lock()
+			defer one.Unlock()
 			w.total.Add(1)
 			if inner == nil {
 				_, _, inner = w.recovers(image.CrashKeeping(50, w.crash), false)
