@@ -64,13 +64,13 @@ func TestStatusHasExactlyTheDocumentedFields(t *testing.T) {
 	n := &fakeNode{status: Status{
 		Node: 1, Leader: 2, Role: "follower", Term: 3, AppliedIndex: 9, PID: 4, Version: "v1", Safety: "on", LagMillis: 7,
 		Room:   Room{Cluster: "low", Disks: "ok", Memory: "low", MemoryUsed: 8, MemoryBudget: 10, Disk: "full", DiskFree: 1, DiskTotal: 2, DiskReserve: 3, DiskReserveHeld: true, Waiting: true},
-		Alarms: []string{"a"},
+		Alarms: []string{"a"}, Scrub: Scrub{Passes: 11, Bytes: 12, Damage: "d"},
 	}}
 	code, body := do(t, n, "GET", "/api/v1/status", nil)
 	got, _ := json.Marshal(body)
 	want := `{"alarms":["a"],"applied_index":9,"lag_ms":7,"leader":2,"node":1,"pid":4,"role":"follower",` +
 		`"room":{"cluster":"low","disk":"full","disk_free_bytes":1,"disk_reserve_bytes":3,"disk_reserve_held":true,"disk_total_bytes":2,` +
-		`"disk_waiting":true,"disks":"ok","memory":"low","memory_budget_bytes":10,"memory_used_bytes":8},"safety":"on","term":3,"version":"v1"}`
+		`"disk_waiting":true,"disks":"ok","memory":"low","memory_budget_bytes":10,"memory_used_bytes":8},"safety":"on","scrub":{"bytes":12,"damage":"d","passes":11},"term":3,"version":"v1"}`
 	if code != 200 || string(got) != want {
 		t.Fatalf("%d %s\nwant 200 %s", code, got, want)
 	}

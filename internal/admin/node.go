@@ -45,6 +45,16 @@ type Status struct {
 	Room      Room  `json:"room"`
 	// Alarms are what an operator has to see to, each a sentence; empty where all is well.
 	Alarms []string `json:"alarms"`
+	Scrub  Scrub    `json:"scrub"`
+}
+
+// Scrub is what a node has read of its log and state to find damage.
+type Scrub struct {
+	// Passes is how often all was read since the start, Bytes how much.
+	Passes int64 `json:"passes"`
+	Bytes  int64 `json:"bytes"`
+	// Damage is what was found and isn't mended.
+	Damage string `json:"damage,omitempty"`
 }
 
 // Room is how much room there is. Levels are ok, low (senders get no credit) or full (sends are refused).

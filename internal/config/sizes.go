@@ -9,7 +9,7 @@ import (
 
 // SizeFlags are the flags of `oncemq serve` that are numbers of bytes, as text such as 2GiB; empty: the default.
 type SizeFlags struct {
-	RetainLog, SnapshotRate, LogSegment, FlushLog, DiskReserve string
+	RetainLog, SnapshotRate, LogSegment, FlushLog, DiskReserve, ScrubRate string
 	// Memory may be a part of the machine's, such as 50%.
 	Memory string
 }
@@ -22,6 +22,8 @@ type Sizes struct {
 	SnapshotRate int64
 	// LogSegment is the size of a segment of the log, FlushLog that of the log above which the state is flushed: for tests.
 	LogSegment, FlushLog int64
+	// ScrubRate is how many bytes a second of log and state are read on trial, at least.
+	ScrubRate int64
 	// DiskReserve is how much room on the disk is set aside for what frees room.
 	DiskReserve int64
 	// Memory is how much memory the node may use; where it is 0, MemoryPercent is how much of the machine's, 0 for the default.
@@ -39,6 +41,7 @@ func (s *Sizes) parse(f SizeFlags) (faults []error) {
 	}{
 		{"retain-log", f.RetainLog, 1, math.MaxInt64 / 4, &s.RetainLog, "a number of bytes such as 2GiB"},
 		{"snapshot-rate", f.SnapshotRate, 64 << 10, math.MaxInt64 / 4, &s.SnapshotRate, "64KiB a second or more, such as 100MiB"},
+		{"scrub-rate", f.ScrubRate, 1 << 10, math.MaxInt64 / 4, &s.ScrubRate, "1KiB a second or more, such as 1MiB"},
 		{"log-segment", f.LogSegment, 16 << 10, 1 << 30, &s.LogSegment, "16KiB to 1GiB"},
 		{"disk-reserve", f.DiskReserve, 1 << 20, math.MaxInt64 / 4, &s.DiskReserve, "1MiB or more, such as 256MiB"},
 		{"memory", f.Memory, 64 << 20, math.MaxInt64 / 4, &s.Memory, "64MiB or more, such as 4GiB, or 1% to 90% of the machine's"},

@@ -19,8 +19,8 @@ func TestParseBytes(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	var s Sizes
-	if faults := s.parse(SizeFlags{RetainLog: "2GiB", SnapshotRate: "64KiB", LogSegment: "16KiB", DiskReserve: "1MiB", Memory: "20%"}); len(faults) > 0 ||
-		s != (Sizes{RetainLog: 2 << 30, SnapshotRate: 64 << 10, LogSegment: 16 << 10, DiskReserve: 1 << 20, MemoryPercent: 20}) {
+	if faults := s.parse(SizeFlags{RetainLog: "2GiB", SnapshotRate: "64KiB", LogSegment: "16KiB", DiskReserve: "1MiB", ScrubRate: "2MiB", Memory: "20%"}); len(faults) > 0 ||
+		s != (Sizes{RetainLog: 2 << 30, SnapshotRate: 64 << 10, LogSegment: 16 << 10, DiskReserve: 1 << 20, ScrubRate: 2 << 20, MemoryPercent: 20}) {
 		t.Errorf("%+v, %v", s, faults)
 	}
 	faults := s.parse(SizeFlags{RetainLog: "much", SnapshotRate: "1", LogSegment: "2GiB", FlushLog: "0"})

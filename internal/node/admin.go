@@ -36,7 +36,7 @@ type adminNode struct {
 
 // Status implements admin.Node.
 func (a *adminNode) Status() admin.Status {
-	st, room := a.replica.Status(), a.replica.RoomStatus()
+	st, room, scrub := a.replica.Status(), a.replica.RoomStatus(), a.replica.ScrubStatus()
 	safety := "on"
 	if st.SafetyOff {
 		safety = "off"
@@ -44,7 +44,8 @@ func (a *adminNode) Status() admin.Status {
 	return admin.Status{
 		Node: uint64(st.Node), Leader: uint64(st.Leader), Role: st.Role, Term: st.Term, AppliedIndex: st.Applied,
 		PID: a.pid, Version: a.version, Safety: safety, Recovering: st.Recovering, Certificates: a.certificates(),
-		LagMillis: st.Lag.Milliseconds(), Room: showRoom(room), Alarms: append([]string{}, alarms(room, st.Lag)...),
+		LagMillis: st.Lag.Milliseconds(), Room: showRoom(room), Alarms: append([]string{}, alarms(room, st.Lag, scrub)...),
+		Scrub: admin.Scrub{Passes: scrub.Passes, Bytes: scrub.Bytes, Damage: scrub.Damage},
 	}
 }
 

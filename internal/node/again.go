@@ -36,7 +36,7 @@ func Serve(ctx context.Context, opts Options) error {
 func limits(s config.Sizes) replica.Limits {
 	m := PlanMemory(s)
 	return replica.Limits{
-		RetainBytes: s.RetainLog, FetchBytes: s.SnapshotRate, SegmentBytes: s.LogSegment, LogFlushBytes: s.FlushLog,
+		RetainBytes: s.RetainLog, FetchBytes: s.SnapshotRate, ScrubBytes: s.ScrubRate, SegmentBytes: s.LogSegment, LogFlushBytes: s.FlushLog,
 		ReserveBytes: s.DiskReserve, StateBytes: m.State, CacheBytes: m.Cache, MemTableBytes: uint64(m.MemTable),
 	}
 }

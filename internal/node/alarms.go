@@ -22,7 +22,7 @@ func showRoom(r replica.RoomStatus) admin.Room {
 }
 
 // alarms are what an operator has to see to.
-func alarms(r replica.RoomStatus, lag time.Duration) (list []string) {
+func alarms(r replica.RoomStatus, lag time.Duration, scrub replica.ScrubStatus) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	const effect = "; senders get no credit"
 	const refused = "; sends are refused until messages are consumed, purged or deleted, or there is room"
@@ -53,6 +53,9 @@ func alarms(r replica.RoomStatus, lag time.Duration) (list []string) {
 	}
 	if lag > lagAlarm {
 		say("this node is %s behind the cluster", lag.Round(time.Millisecond))
+	}
+	if scrub.Damage != "" {
+		say("damage was found in what this node keeps: %s; where the other nodes can do without it, it recovers from them; a lone node needs a backup (oncemq fsck says what is lost)", scrub.Damage)
 	}
 	return list
 }

@@ -24,7 +24,7 @@ func TestAlarms(t *testing.T) {
 		{replica.RoomStatus{Cluster: state.RoomInfo{Disk: command.RoomLow, Memory: command.RoomFull}}, 0, []string{"no credit", "are refused"}},
 		{replica.RoomStatus{Cluster: state.RoomInfo{Disk: command.RoomFull, Memory: command.RoomLow}}, 0, []string{"are refused", "no credit"}},
 	} {
-		got := alarms(tt.room, tt.lag)
+		got := alarms(tt.room, tt.lag, replica.ScrubStatus{})
 		ok := len(got) == len(tt.want)
 		for i := range got {
 			ok = ok && strings.Contains(got[i], tt.want[i])
@@ -32,5 +32,8 @@ func TestAlarms(t *testing.T) {
 		if !ok {
 			t.Errorf("%+v: %q, want %q", tt.room, got, tt.want)
 		}
+	}
+	if got := alarms(replica.RoomStatus{}, 0, replica.ScrubStatus{Damage: "a table"}); len(got) != 1 || !strings.Contains(got[0], "damage was found in what this node keeps: a table") {
+		t.Errorf("%q", got)
 	}
 }

@@ -101,6 +101,9 @@ type Limits struct {
 	RetainBytes, HoldBytes int64
 	// FetchBytes is how many bytes a second go to nodes that fetch a checkpoint. 100 MiB.
 	FetchBytes int64
+	// ScrubEvery is how often log and state are read on trial, 24 h; ScrubBytes is how many bytes a second that are at least, 1 MiB.
+	ScrubEvery time.Duration
+	ScrubBytes int64
 	// OfferFor is how long a checkpoint is kept that nobody asks for or fetches any more. 60 s.
 	OfferFor time.Duration
 	// SegmentBytes is the size of a log segment. 64 MiB.
@@ -143,6 +146,12 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.FetchBytes == 0 {
 		l.FetchBytes = 100 << 20
+	}
+	if l.ScrubEvery == 0 {
+		l.ScrubEvery = 24 * time.Hour
+	}
+	if l.ScrubBytes == 0 {
+		l.ScrubBytes = 1 << 20
 	}
 	if l.OfferFor == 0 {
 		l.OfferFor = time.Minute

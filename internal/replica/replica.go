@@ -29,6 +29,8 @@ type Replica struct {
 	peers *peer.Network
 	shelf shelf // the checkpoint that others may fetch
 
+	scrubbed scrub
+
 	damage   error       // why this node recovers and takes no part; nil: it takes part
 	recovers atomic.Bool // the same, for any goroutine
 
@@ -232,7 +234,7 @@ func (r *Replica) join(ctx context.Context) ([]func(<-chan struct{}), error) {
 	if err := r.build(stamp, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), uint64(time.Now().UnixMicro())); err != nil {
 		return nil, err
 	}
-	return []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop, r.fetchLoop, r.roomLoop}, nil
+	return []func(<-chan struct{}){r.raftLoop, r.appendLoop, r.applyLoop, r.keepLoop, r.fetchLoop, r.roomLoop, r.scrubLoop}, nil
 }
 
 // fail ends the node for good, or so that it begins anew to recover.

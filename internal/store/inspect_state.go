@@ -108,7 +108,7 @@ func (x *StateInspection) tables(files FS, names []string) {
 			continue
 		}
 		x.Tables, x.Bytes = x.Tables+1, x.Bytes+info.Size()
-		if err := guarded(func() error { return verifyTable(files, path, options) }); err != nil {
+		if err := guarded(func() error { return verifyTable(files, path, options, nil) }); err != nil {
 			x.damage(path, 0, "a table is damaged: %s", plain(err))
 		}
 	}

@@ -248,7 +248,7 @@ func restoring(files FS, dir string) (bool, error) {
 
 // VerifyTable reads every block of a table file of the operating system's file system, and so its checksum.
 func VerifyTable(path string) error {
-	if err := verifyTable(vfs.Default, path, StateOptions{}.pebble(vfs.Default, path).MakeReaderOptions()); err != nil {
+	if err := verifyTable(vfs.Default, path, StateOptions{}.pebble(vfs.Default, path).MakeReaderOptions(), nil); err != nil {
 		return fmt.Errorf("%w: a table: %w", ErrFetched, err)
 	}
 	return nil

@@ -63,17 +63,21 @@ func verifyTables(fs FS, path string, names []string) error {
 		if !strings.HasSuffix(name, ".sst") {
 			continue
 		}
-		if err := verifyTable(fs, fs.PathJoin(path, name), options); err != nil {
+		if err := verifyTable(fs, fs.PathJoin(path, name), options, nil); err != nil {
 			return fmt.Errorf("%w: table %s: %w", ErrFetched, fs.PathJoin(path, name), err)
 		}
 	}
 	return nil
 }
 
-func verifyTable(fs FS, path string, options sstable.ReaderOptions) error {
+// verifyTable reads every block of a table; a pace, where there is one, is kept.
+func verifyTable(fs FS, path string, options sstable.ReaderOptions, pace Pace) error {
 	f, err := fs.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
 		return err
+	}
+	if pace != nil {
+		f = &pacedFile{f, pace}
 	}
 	readable, err := sstable.NewSimpleReadable(f)
 	if err != nil {
