@@ -56,6 +56,9 @@ func (c Credentials) GoString() string { return c.String() }
 type Failover struct {
 	// Shuffle begins at a random address instead of the first and goes on in random order.
 	Shuffle bool
+	// IgnoreServerList has the client keep to the addresses that it was given. Else it adds those that nodes name of each other (AMQP's
+	// failover-server-list), which a client can't use that reaches them through a tunnel, a proxy or a load balancer.
+	IgnoreServerList bool
 	// MinBackoff and MaxBackoff bound the waits (defaults 20 ms and 5 s).
 	MinBackoff, MaxBackoff time.Duration
 	// MaxElapsed is after how long without a connection the client gives up and closes; 0: never.

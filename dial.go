@@ -104,7 +104,7 @@ func newClient(c Config, addrs []string, dialTLS func() (*tls.Config, error), me
 	d.core = client.New(client.Config{
 		Addrs: addrs, ContainerID: c.ClientID, Nonce: [16]byte(seed[:16]), Seed: binary.BigEndian.Uint64(seed[16:]),
 		Mechanisms:  func() []engine.SASLMechanism { return mechanisms(d.binding) },
-		IdleTimeout: c.IdleTimeout, Silence: c.Failover.Silence,
+		IdleTimeout: c.IdleTimeout, Silence: c.Failover.Silence, IgnoreServerList: c.Failover.IgnoreServerList,
 		MinBackoff: c.Failover.MinBackoff, MaxBackoff: c.Failover.MaxBackoff, MaxElapsed: c.Failover.MaxElapsed,
 	}, time.Now())
 	d.wg.Add(2)

@@ -57,7 +57,7 @@ func (s *lostReply) dial(urls string) *oncemq.Client {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	c := must(oncemq.Dial(ctx, urls, nil))(s.t)
+	c := must(oncemq.Dial(ctx, urls, &oncemq.Config{Failover: oncemq.Failover{IgnoreServerList: true}}))(s.t)
 	s.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

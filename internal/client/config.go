@@ -24,6 +24,8 @@ type Config struct {
 	Silence time.Duration
 	// MinBackoff and MaxBackoff bound the waits between rounds of dials; MaxElapsed, if not 0, is after how long without a connection the client gives up.
 	MinBackoff, MaxBackoff, MaxElapsed time.Duration
+	// IgnoreServerList: only Addrs are tried, not what nodes name beside them.
+	IgnoreServerList bool
 	// Version goes into Open.
 	Version string
 }

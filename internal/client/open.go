@@ -49,6 +49,9 @@ func (c *Core) opened(o *amqp.Open, now time.Time) {
 
 // learnAddresses adds nodes that the broker names and we don't know.
 func (c *Core) learnAddresses(o *amqp.Open) {
+	if c.cfg.IgnoreServerList {
+		return
+	}
 	v, _ := o.Properties.Lookup(string(amqp.PropFailoverServerList))
 	list, _ := v.(amqp.List)
 	changed := false

@@ -269,6 +269,10 @@ func TestAddressesLearned(t *testing.T) {
 	if !slices.Equal(r.core.addrs, []string{"a:1", "b:2", "c:3", "d:4"}) {
 		t.Error(r.core.addrs)
 	}
+	r.core.cfg.IgnoreServerList, r.core.addrs = true, r.core.addrs[:3]
+	if r.core.learnAddresses(o); len(r.core.addrs) != 3 {
+		t.Error("against its will it has learned", r.core.addrs)
+	}
 }
 
 // A large message takes longer than the silence rule, and the node, which reads, says nothing before it has all: it isn't left. One that takes nothing

@@ -60,7 +60,7 @@ func runProgram(name string) int {
 
 // session connects a program under its name, which it has in every life.
 func session(ctx context.Context, name string) (*oncemq.Session, error) {
-	c, err := oncemq.Dial(ctx, os.Getenv(programURLs), &oncemq.Config{ClientID: name})
+	c, err := oncemq.Dial(ctx, os.Getenv(programURLs), &oncemq.Config{ClientID: name, Failover: oncemq.Failover{IgnoreServerList: true}})
 	if err != nil {
 		return nil, err
 	}
