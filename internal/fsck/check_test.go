@@ -125,7 +125,7 @@ func TestDamaged(t *testing.T) {
 	}{
 		{"STAMP", 20, "stamp", "whose directory", "Put STAMP back"},
 		{"VOTERS", 0, "voters", "", "Copy VOTERS"},
-		{"log/0000000000000001.seg", 3*4096 + 20, "log", "entries 4 to 4 of the log", "lone node"},
+		{"log/0000000000000001.seg", 3*4096 + 20, "log", " of the log", "lone node"},
 		{"log/0000000000000002.seg", 20, "log", "", "lone node"},
 		{"state/" + filepath.Base(tables[0]), 30, "state", "the state", "whole from its first entry on"},
 	} {
