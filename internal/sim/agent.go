@@ -39,6 +39,7 @@ type agent struct {
 	stuck  bool
 	paused bool
 	wentOn time.Duration // the end of the last pause
+	away   bool          // its connection was lost, and it has no other yet: what it takes lay at it
 	queue  []func()      // while paused
 	dead   bool
 	timer  timer
@@ -300,12 +301,14 @@ func (k *core) events() (moved bool) {
 				f()
 			}
 		case client.Connected:
+			k.a.away = false
 			k.a.w.say("%s is on %s", k.a.name, ev.Addr)
 			if ev.Failover {
 				k.a.w.count("client failover")
 			}
 		case client.Disconnected:
 			k.breaks++
+			k.a.away = true
 			k.a.w.say("%s lost %s: %v", k.a.name, ev.Addr, ev.Err)
 			if errors.Is(ev.Err, client.ErrSilent) {
 				k.a.w.count("client left a silent node")
