@@ -211,7 +211,12 @@ func (w *World) Trace(n *cluster.Node, calls, inject string) (end func()) {
 	w.Note("node %d: %s: %s", n.ID, calls, inject)
 	return func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended // its status is the node's, or that of the signal
+		select {
+		case <-ended: // its status is the node's, or that of the signal
+		case <-time.After(time.Second): // it waits for the end of a call that it delays itself
+			_ = cmd.Process.Kill()
+			<-ended
+		}
 		w.Note("node %d is traced no more", n.ID)
 	}
 }
