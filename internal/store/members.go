@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -26,15 +24,10 @@ const (
 // state says overrides them, so a file that can't be read is no damage but a file without a word (nil, and an error to be logged).
 func (d *Dir) Members() (map[uint64]string, error) {
 	path := d.Path(membersName)
-	f, err := d.fs.Open(path)
+	b, err := readFile(d.fs, path, maxMembersBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", path, err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxMembersBytes))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -62,13 +55,13 @@ func encodeMembers(members map[uint64]string) []byte {
 	for _, id := range slices.Sorted(maps.Keys(members)) {
 		b = fmt.Appendf(b, "%d %s\n", id, members[id])
 	}
-	return fmt.Appendf(b, "crc32c %08x\n", crc32.Checksum(b, castagnoli))
+	return seal(b)
 }
 
 func decodeMembers(b []byte) (members map[uint64]string, ok bool) {
 	members = map[uint64]string{}
-	lines := strings.Split(string(b), "\n")
-	for _, line := range lines[:max(len(lines)-2, 0)] {
+	lines, ok := unseal(b)
+	for _, line := range lines {
 		number, address, _ := strings.Cut(line, " ")
 		id, err := strconv.ParseUint(number, 10, 64)
 		if err != nil {
@@ -76,5 +69,5 @@ func decodeMembers(b []byte) (members map[uint64]string, ok bool) {
 		}
 		members[id] = address
 	}
-	return members, bytes.Equal(encodeMembers(members), b)
+	return members, ok && bytes.Equal(encodeMembers(members), b)
 }
