@@ -99,11 +99,8 @@ func (t *touching) Read(b []byte) (int, error) {
 // fetchLoop fetches the checkpoint that this node needs: the fetch goroutine. With all of it there and verified it ends the
 // replica, whose clients are moved on first: effects of what the checkpoint skips are never delivered [1.3].
 func (r *Replica) fetchLoop(stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	watch.Go(func() { <-stop; cancel() })
+	ctx, release := until(stop)
+	defer release()
 	ticker := time.NewTicker(r.opts.Limits.Tick)
 	defer ticker.Stop()
 	for {
@@ -132,7 +129,7 @@ func (r *Replica) fetchLoop(stop <-chan struct{}) {
 			r.logger.Info("the log has overtaken the checkpoint", "entry", o.Index)
 		default:
 			r.logger.Warn("fetching a checkpoint failed; the next offer is taken", "entry", o.Index, "node", o.Node, "error", err)
-			r.pause(ctx, fetchPause)
+			pause(ctx, fetchPause)
 		}
 	}
 }
@@ -175,7 +172,7 @@ func (r *Replica) fetch(ctx context.Context, o *Offer, note func(*store.Fetch) e
 			return err
 		}
 		r.logger.Debug("a fetch broke", "entry", o.Index, "node", o.Node, "error", err)
-		r.pause(ctx, fetchPause)
+		pause(ctx, fetchPause)
 	}
 }
 
@@ -243,12 +240,27 @@ func checkDigest(m *store.Manifest, in *store.State) error {
 	return err
 }
 
-// pause waits for d or for the end.
-func (r *Replica) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+// until is a context that ends with stop. release ends it too, and waits for what watches stop.
+func until(stop <-chan struct{}) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-stop:
+		case <-ctx.Done():
+		}
+		cancel()
+	})
+	return ctx, func() { cancel(); watch.Wait() }
+}
+
+// pause waits for d, and reports false at the end of ctx.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(max(d, 0))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return ctx.Err() == nil
 }

@@ -100,9 +100,8 @@ func (r *Replica) Recovering() error { return r.damage }
 
 // recoverLoop asks and fetches until the node has what it needs.
 func (r *Replica) recoverLoop(stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() { <-stop; cancel() }()
+	ctx, release := until(stop)
+	defer release()
 	query := confirmQuery{}
 	r.random(query.asking[:])
 	r.resume(ctx)
@@ -113,7 +112,7 @@ func (r *Replica) recoverLoop(stop <-chan struct{}) {
 			said = time.Now()
 			r.logger.Warn("this node can't recover yet; it goes on asking", "error", err)
 		}
-		r.pause(ctx, askAgain)
+		pause(ctx, askAgain)
 	}
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,6 @@ const (
 	// scrubAgain is the pause between two looks whether the others can go on alone.
 	scrubAgain = time.Second
 )
-
-// errScrubOver ends a scrub with its replica.
-var errScrubOver = errors.New("the replica ends")
 
 // scrub is what reading on trial has come to.
 type scrub struct {
@@ -51,9 +49,11 @@ func (r *Replica) scrubLoop(stop <-chan struct{}) {
 	if r.opts.SafetyOff {
 		return // nothing in there is believed
 	}
-	for pause := limits.ScrubEvery / firstScrub; wait(stop, pause); {
+	ctx, release := until(stop)
+	defer release()
+	for rest := limits.ScrubEvery / firstScrub; pause(ctx, rest); {
 		began := time.Now()
-		err := r.scrubOnce(stop)
+		err := r.scrubOnce(ctx)
 		switch {
 		case err == nil:
 			r.scrubbed.passes.Add(1)
@@ -61,23 +61,23 @@ func (r *Replica) scrubLoop(stop <-chan struct{}) {
 		case errors.Is(err, store.ErrCorrupt):
 			r.scrubbed.damage.Store(&err)
 			r.logger.Error("damage was found that nobody has met yet", "error", err)
-			r.recoverWhenSpared(err, stop)
-		case !errors.Is(err, errScrubOver):
+			r.recoverWhenSpared(ctx, err)
+		case ctx.Err() == nil:
 			r.logger.Warn("log and state can't be read on trial; that is tried again", "error", err)
 		}
-		pause = max(limits.ScrubEvery-time.Since(began), limits.ScrubEvery/firstScrub)
+		rest = max(limits.ScrubEvery-time.Since(began), limits.ScrubEvery/firstScrub)
 	}
 }
 
 // scrubOnce reads all once, in about Limits.ScrubEvery where that takes more than Limits.ScrubBytes a second.
-func (r *Replica) scrubOnce(stop <-chan struct{}) error {
+func (r *Replica) scrubOnce(ctx context.Context) error {
 	limits := &r.opts.Limits
 	rate := max(float64(limits.ScrubBytes), float64(r.log.SizeBytes()+r.files.SizeBytes())/limits.ScrubEvery.Seconds())
 	began, read := time.Now(), 0
 	pace := func(bytes int) error {
 		ahead := time.Duration(float64(read)/rate*float64(time.Second)) - time.Since(began)
-		if !wait(stop, ahead) {
-			return errScrubOver
+		if !pause(ctx, ahead) {
+			return ctx.Err()
 		}
 		read += bytes
 		r.scrubbed.bytes.Add(int64(bytes))
@@ -95,31 +95,14 @@ func (r *Replica) scrubOnce(stop <-chan struct{}) error {
 
 // recoverWhenSpared has the node recover from damage that was found, as soon as the others can go on without it. A node that nothing could
 // be fetched for goes on: what is damaged may never be needed, and an operator is told.
-func (r *Replica) recoverWhenSpared(err error, stop <-chan struct{}) {
+func (r *Replica) recoverWhenSpared(ctx context.Context, err error) {
 	for r.mayRecover() {
 		if r.Status().MayStop {
 			r.fail(err)
 			return
 		}
-		if !wait(stop, scrubAgain) {
+		if !pause(ctx, scrubAgain) {
 			return
 		}
-	}
-}
-
-// wait waits for d, and reports false when stop was closed.
-func wait(stop <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-stop:
-		return false
-	case <-timer.C:
-	}
-	select {
-	case <-stop:
-		return false
-	default:
-		return true
 	}
 }
