@@ -41,17 +41,13 @@ type BacklogConfig struct {
 
 // Validate says which value is wrong, why, and what is allowed.
 func (c BacklogConfig) Validate() error {
-	for _, v := range []struct {
-		flag            string
-		value, low, max int
-	}{
-		{"messages", c.Messages, 1000, 100_000_000},
-		{"queues", c.Queues, 1, min(c.Messages, 100_000)},
-		{"rounds", c.Rounds, 0, 100},
-	} {
-		if v.value < v.low || v.value > v.max {
-			return fmt.Errorf("%w: --%s %d: allowed: %d to %d", ErrConfig, v.flag, v.value, v.low, v.max)
-		}
+	err := within(
+		bounded{"messages", c.Messages, 1000, 100_000_000},
+		bounded{"queues", c.Queues, 1, min(c.Messages, 100_000)},
+		bounded{"rounds", c.Rounds, 0, 100},
+	)
+	if err != nil {
+		return err
 	}
 	if c.Settle < 0 || c.Settle > 10*time.Minute {
 		return fmt.Errorf("%w: --settle %v: allowed: 0s to 10m", ErrConfig, c.Settle)

@@ -33,20 +33,32 @@ type Config struct {
 	Duration time.Duration
 }
 
-// Validate says which value is wrong, why, and what is allowed.
-func (c Config) Validate() error {
-	for _, v := range []struct {
-		flag            string
-		value, low, max int
-	}{
-		{"connections", c.Connections, 1, 1000},
-		{"sessions", c.Sessions, 1, 10_000},
-		{"outstanding", c.Outstanding, 1, 4096},
-		{"size", c.Size, 0, 200_000},
-	} {
+// bounded is a flag's value, and what it may be.
+type bounded struct {
+	flag            string
+	value, low, max int
+}
+
+// within returns an error for the first value that is out of its bounds.
+func within(values ...bounded) error {
+	for _, v := range values {
 		if v.value < v.low || v.value > v.max {
 			return fmt.Errorf("%w: --%s %d: allowed: %d to %d", ErrConfig, v.flag, v.value, v.low, v.max)
 		}
+	}
+	return nil
+}
+
+// Validate says which value is wrong, why, and what is allowed.
+func (c Config) Validate() error {
+	err := within(
+		bounded{"connections", c.Connections, 1, 1000},
+		bounded{"sessions", c.Sessions, 1, 10_000},
+		bounded{"outstanding", c.Outstanding, 1, 4096},
+		bounded{"size", c.Size, 0, 200_000},
+	)
+	if err != nil {
+		return err
 	}
 	if c.Duration < 100*time.Millisecond || c.Duration > 10*time.Minute {
 		return fmt.Errorf("%w: --duration %v: allowed: 100ms to 10m", ErrConfig, c.Duration)

@@ -67,8 +67,7 @@ func (m *Machine) majorityHas(level command.Room, voters []command.NodeID) bool 
 
 // Room is how much room the cluster has, by disks and by memory: the worse of the two.
 func (m *Machine) Room() command.Room {
-	r := max(m.room.disk, m.memoryRoom())
-	return r
+	return max(m.room.disk, m.memoryRoom())
 }
 
 // memoryRoom is the room in memory.
