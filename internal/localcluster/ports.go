@@ -33,15 +33,19 @@ func FreeAddrs(n int) ([]string, error) {
 	}()
 	var last error
 	for range 100 * n {
+		if len(addrs) == n {
+			break
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(span)))
 		if err != nil {
 			last = err
 			continue
 		}
 		listeners = append(listeners, l)
-		if addrs = append(addrs, l.Addr().String()); len(addrs) == n {
-			return addrs, nil
-		}
+		addrs = append(addrs, l.Addr().String())
+	}
+	if len(addrs) == n {
+		return addrs, nil
 	}
 	return nil, errors.Join(fmt.Errorf("finding %d free ports on 127.0.0.1", n), last)
 }

@@ -60,7 +60,7 @@ func newShelf() *shelf {
 func fetchPair(t *testing.T, dial func(ctx context.Context, address string) (net.Conn, error)) (*node, *shelf) {
 	t.Helper()
 	s := newShelf()
-	ls := map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
+	ls := map[uint64]net.Listener{1: listen(t, ""), 2: listen(t, "")}
 	a := start(t, stampOf(1), ls, func(c *Config) { c.Dial = dial })
 	start(t, stampOf(2), ls, func(c *Config) { c.Source = s })
 	return a, s
@@ -220,7 +220,7 @@ func TestBucket(t *testing.T) {
 // TestFetchRate: what is sent is held back.
 func TestFetchRate(t *testing.T) {
 	s := newShelf()
-	ls := map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
+	ls := map[uint64]net.Listener{1: listen(t, ""), 2: listen(t, "")}
 	a := start(t, stampOf(1), ls, nil)
 	const rate = 2 << 20
 	start(t, stampOf(2), ls, func(c *Config) { c.Source, c.FetchBytes = s, rate })

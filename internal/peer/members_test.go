@@ -35,7 +35,7 @@ func members(last uint64, ls map[uint64]net.Listener, ids ...uint64) Members {
 func listeners(t *testing.T, n uint64) map[uint64]net.Listener {
 	ls := map[uint64]net.Listener{}
 	for id := uint64(1); id <= n; id++ {
-		ls[id] = listen(t, "127.0.0.1:0")
+		ls[id] = listen(t, "")
 	}
 	return ls
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncemq/oncemq/internal/localcluster"
 )
 
 // event is one call of the Handler.
@@ -89,8 +91,17 @@ func start(t *testing.T, stamp Stamp, ls map[uint64]net.Listener, change func(*C
 	return &node{n, r, stop}
 }
 
+// listen listens on addr; on a free one if it is empty, outside of what the kernel gives to
+// outgoing connections: a test may listen there again.
 func listen(t *testing.T, addr string) net.Listener {
 	t.Helper()
+	if addr == "" {
+		addrs, err := localcluster.FreeAddrs(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr = addrs[0]
+	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +115,7 @@ func stampOf(node uint64) Stamp {
 }
 
 func pair(t *testing.T) (map[uint64]net.Listener, *node, *node) {
-	ls := map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
+	ls := map[uint64]net.Listener{1: listen(t, ""), 2: listen(t, "")}
 	a, b := start(t, stampOf(1), ls, nil), start(t, stampOf(2), ls, nil)
 	a.want(t, event{"up", 2, ""})
 	b.want(t, event{"up", 1, ""})
@@ -183,7 +194,7 @@ func TestRefusals(t *testing.T) {
 		"voters":  {other(func(s *Stamp) { s.Cluster, s.Voters = [16]byte{}, []uint64{2} }), "same --peers"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
+			ls := map[uint64]net.Listener{1: listen(t, ""), 2: listen(t, "")}
 			var mu sync.Mutex
 			var said [3]bytes.Buffer
 			logTo := func(i int) func(*Config) {
@@ -212,7 +223,7 @@ func TestRefusals(t *testing.T) {
 // Nodes with an empty directory answer the bootstrap question and open streams once both
 // know their cluster [8.2].
 func TestAskBeforeFounding(t *testing.T) {
-	ls := map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
+	ls := map[uint64]net.Listener{1: listen(t, ""), 2: listen(t, "")}
 	empty := func(node uint64) Stamp { s := stampOf(node); s.Cluster = [16]byte{}; return s }
 	a, b := start(t, empty(1), ls, nil), start(t, empty(2), ls, nil)
 	got, err := a.Ask(t.Context(), 2)

@@ -75,7 +75,7 @@ func (f *family) secured(id uint64, ls map[uint64]net.Listener, change func(*Con
 }
 
 func twoListeners(t *testing.T) map[uint64]net.Listener {
-	return map[uint64]net.Listener{1: listen(t, "127.0.0.1:0"), 2: listen(t, "127.0.0.1:0")}
+	return map[uint64]net.Listener{1: listen(t, ""), 2: listen(t, "")}
 }
 
 // TestSecure: all that nodes say goes through TLS, a loss and a death are told as without it.

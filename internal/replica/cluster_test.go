@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oncemq/oncemq/internal/command"
+	"github.com/oncemq/oncemq/internal/localcluster"
 )
 
 // cluster is one or three replicas in this process, over loopback.
@@ -68,19 +69,26 @@ func (b *box) counts() (got, begun, ended int) {
 	return len(b.got), len(b.epochs), len(b.ends)
 }
 
+// freeAddrs finds n addresses that stay a node's own while it is down: no outgoing
+// connection is given a port from there, as it may be one that a listener on port 0 had.
+func freeAddrs(t testing.TB, n int) []string {
+	t.Helper()
+	addrs, err := localcluster.FreeAddrs(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addrs
+}
+
 // newCluster starts size nodes from nothing and waits until all are ready.
 func newCluster(t testing.TB, size int, opts func(*Options)) *cluster {
 	c := &cluster{
 		t: t, peers: map[command.NodeID]string{}, dirs: map[command.NodeID]string{},
 		nodes: map[command.NodeID]*member{}, wire: newWire(), opts: opts,
 	}
-	for id := command.NodeID(1); id <= command.NodeID(size); id++ {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.peers[id], c.dirs[id] = l.Addr().String(), t.TempDir()
-		l.Close()
+	for i, addr := range freeAddrs(t, size) {
+		id := command.NodeID(i + 1)
+		c.peers[id], c.dirs[id] = addr, t.TempDir()
 	}
 	t.Cleanup(func() {
 		for _, m := range c.nodes {

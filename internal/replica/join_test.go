@@ -56,17 +56,12 @@ func newGrown(t *testing.T, size int, opts func(*Options)) *grown {
 
 // place finds an address and a directory for a node.
 func (g *grown) place(id command.NodeID) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.peers[id], g.dirs[id] = l.Addr().String(), g.t.TempDir()
+	g.peers[id], g.dirs[id] = freeAddrs(g.t, 1)[0], g.t.TempDir()
 	g.t.Cleanup(func() { // before the directory goes
 		if m := g.nodes[id]; m != nil {
 			m.Close()
 		}
 	})
-	l.Close()
 }
 
 // asks has a member make a request, again where its answer is lost.
