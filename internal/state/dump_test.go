@@ -23,7 +23,7 @@ func (m *Machine) dump() string {
 	}
 	for _, hash := range sortedKeys(m.tokens) {
 		t := m.tokens[hash]
-		p("token %x expires %d replace %d", hash, t.expires, t.replace)
+		p("token %x expires %d replace %d used %v", hash, t.expires, t.replace, t.used)
 	}
 	p("level %+v skips %v next %+v", m.level, m.skips, m.next)
 	for _, id := range sortedKeys(m.nodes) {

@@ -12,8 +12,6 @@ import (
 const (
 	// maxMembers bounds the members of a cluster, those that are leaving included.
 	maxMembers = 9
-	// maxTokens bounds the tokens that nobody has used yet.
-	maxTokens = 100
 	// MaxVoters is how many voters a cluster has at most; it has that many or one [8.8].
 	MaxVoters = 3
 )
@@ -29,14 +27,6 @@ type member struct {
 	addresses command.Addresses
 	key       [32]byte // SHA-256 of its public key; zeros where it came without one
 	token     [32]byte // that it joined with; zeros for a founder
-}
-
-// joinToken lets one node join.
-type joinToken struct {
-	object
-	hash    [32]byte
-	expires int64
-	replace command.NodeID
 }
 
 // MemberInfo is a member as the other nodes and admin see it.
@@ -57,13 +47,6 @@ type MemberInfo struct {
 	Added int64
 	// Key is the SHA-256 of the public key that it joined with, zeros for none.
 	Key [32]byte
-}
-
-// TokenInfo is a token that nobody has used yet.
-type TokenInfo struct {
-	Hash    [32]byte
-	Expires int64 // civil time, ms
-	Replace command.NodeID
 }
 
 // Members lists all members by id.
@@ -104,17 +87,6 @@ func (m *Machine) LastNode() command.NodeID { return m.lastNode }
 // Removed says that a node was a member and never will be again.
 func (m *Machine) Removed(id command.NodeID) bool {
 	return m.founded && id <= m.lastNode && m.members[id] == nil
-}
-
-// Tokens lists the tokens that can still be used, by hash.
-func (m *Machine) Tokens() []TokenInfo {
-	all := make([]TokenInfo, 0, len(m.tokens))
-	for _, hash := range sortedKeys(m.tokens) {
-		if t := m.tokens[hash]; t.expires > m.civil.now {
-			all = append(all, TokenInfo{Hash: t.hash, Expires: t.expires, Replace: t.replace})
-		}
-	}
-	return all
 }
 
 // foundMembers makes the voters of a new history the only members; those that were members before keep what is known of them.
@@ -206,44 +178,6 @@ func validMemberName(name string) bool {
 	return true
 }
 
-func (m *Machine) checkTokenPut(c *command.TokenPut, p *plan) verdict {
-	live := 0
-	for _, hash := range sortedKeys(m.tokens) {
-		if m.tokens[hash].expires > m.civil.now {
-			live++
-		}
-	}
-	switch {
-	case c.Expires <= m.civil.now:
-		return p.refuse(refusal(condNotAllowed, "the token would have expired already by the cluster's clock; give it a later end"))
-	case m.tokens[string(c.Hash[:])] != nil:
-		return p.refuse(refusal(condPrecondition, "there is such a token already; make another one"))
-	case c.Replace != 0 && m.members[c.Replace] == nil:
-		return p.refuse(refusal(condNotFound, "node %d, which is to be replaced, is no member of this cluster", c.Replace))
-	case live >= maxTokens:
-		return p.refuse(refusal(condLimit, "there are %d tokens that nobody has used yet, which is the limit; they end by themselves", maxTokens))
-	}
-	return act
-}
-
-func (m *Machine) changeTokenPut(c *command.TokenPut) {
-	for _, hash := range sortedKeys(m.tokens) {
-		if t := m.tokens[hash]; t.expires <= m.civil.now {
-			m.dropToken(t)
-		}
-	}
-	t := &joinToken{hash: c.Hash, expires: c.Expires, replace: c.Replace}
-	m.tokens[string(t.hash[:])] = t
-	m.markToken(t)
-	m.tellAsker(nil, command.EffectMember).Request = c.Request
-}
-
-func (m *Machine) dropToken(t *joinToken) {
-	delete(m.tokens, string(t.hash[:]))
-	t.gone = true
-	m.markToken(t)
-}
-
 // joined is the member that has joined with that token and key before, or nil.
 func (m *Machine) joined(c *command.MemberAdd) *member {
 	for _, id := range sortedKeys(m.members) {
@@ -268,7 +202,7 @@ func (m *Machine) checkMemberAdd(c *command.MemberAdd, p *plan) verdict {
 	switch {
 	case !m.founded || c.Key == [32]byte{}:
 		return p.refuse(refusal(condNotAllowed, "a node joins with a key"))
-	case t == nil:
+	case t == nil || t.used:
 		return p.refuse(refusal(condUnauthorized, `this token is unknown or was used; make another one with "oncemq cluster token"`))
 	case t.expires <= m.civil.now:
 		return p.refuse(refusal(condUnauthorized, `this token has expired; make another one with "oncemq cluster token"`))
@@ -298,7 +232,7 @@ func (m *Machine) changeMemberAdd(c *command.MemberAdd) {
 			old.leaving = true
 			m.markMember(old)
 		}
-		m.dropToken(t)
+		m.spendToken(t)
 	}
 	e := m.tellAsker(nil, command.EffectMember)
 	e.Request, e.Number, e.Existed = c.Request, uint64(x.id), existed
@@ -357,22 +291,12 @@ func (m *Machine) markMember(x *member) {
 	}
 }
 
-func (m *Machine) markToken(t *joinToken) {
-	if t.mark() {
-		m.dirty.tokens = append(m.dirty.tokens, t)
-	}
-}
-
 func (x *member) encode(dst []byte) []byte {
 	dst = putBools(dst, x.leaving)
 	dst = putInt(dst, x.added)
 	dst = putString(dst, x.name)
 	dst = command.AppendAddresses(dst, &x.addresses)
 	return append(append(dst, x.key[:]...), x.token[:]...)
-}
-
-func (t *joinToken) encode(dst []byte) []byte {
-	return putUint(putInt(dst, t.expires), uint64(t.replace))
 }
 
 func (m *Machine) flushMembers() {
@@ -402,10 +326,4 @@ func (m *loader) member(k, v *fields) error {
 	copy(x.token[:], v.take(len(x.token)))
 	m.members[x.id] = x
 	return nil
-}
-
-func (m *loader) token(k, v *fields) {
-	t := &joinToken{object: object{stored: true}, expires: v.int(), replace: command.NodeID(v.uint())}
-	copy(t.hash[:], k.take(len(t.hash)))
-	m.tokens[string(t.hash[:])] = t
 }

@@ -127,7 +127,7 @@ func TestTokens(t *testing.T) {
 		return &command.TokenPut{Request: 7, Hash: [32]byte{n}, Expires: b.civil + ms}
 	}
 	b.member(put(1, 1000))
-	b.refused(put(1, 1000), condPrecondition, "already")
+	b.refused(put(1, 1001), condPrecondition, "already")
 	b.refused(put(2, 0), condNotAllowed, "expired")
 	b.refused(&command.TokenPut{Request: 7, Hash: [32]byte{2}, Expires: b.civil + 1, Replace: 9}, condNotFound, "node 9")
 	if all := b.m.Tokens(); len(all) != 1 || all[0].Hash != [32]byte{1} || all[0].Expires != b.civil+1000 {

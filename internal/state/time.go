@@ -71,7 +71,7 @@ func (m *Machine) changeSetTime(c *command.SetTime) {
 	t.sets++
 	t.last, t.dirty = TimeSet{Index: m.index, From: from, To: c.Civil, Node: m.record.Node, By: c.By}, true
 	for _, hash := range sortedKeys(m.tokens) {
-		m.dropToken(m.tokens[hash]) // whose end was said in the former time
+		m.spendToken(m.tokens[hash]) // whose end was said in the former time
 	}
 	e := m.tellAsker(nil, command.EffectCluster)
 	e.Request, e.Civil = c.Request, from
