@@ -38,8 +38,8 @@ type subscription struct {
 	returned seqHeap
 	// picky are those given back that some link must not get [3.9], ascending.
 	picky []pickyMessage
-	// doomed are those given back before a purge, whose job is under way.
-	doomed   seqHeap
+	// doomed are those given back before a purge, whose job is under way: a heap of each purge, the oldest first.
+	doomed   []doomedHeap
 	purgeGen uint32 // rises with each purge; older given-back ones are doomed
 	// purgeFrom and purgeTo are the range that the purge job has still to look through:
 	// messages in it without a delivery go.
@@ -49,6 +49,12 @@ type subscription struct {
 	turn               uint64  // id of the link that got the last message
 	inFlight           uint64
 	returning          int // links whose return job is under way: nothing is handed out (C11)
+}
+
+// doomedHeap is what a purge found given back: a purge takes the heap as it is, however much there is to do of the one before [4.2].
+type doomedHeap struct {
+	gen     uint32 // the subscription's purgeGen before it
+	numbers seqHeap
 }
 
 // pickyMessage is a message that waits and that some link must not get: a copy of its

@@ -135,7 +135,7 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		if q.dying {
 			s = &subscription{}
 		}
-		p("  returned %v picky %v doomed %v", sorted(s.returned), s.picky, sorted(s.doomed))
+		p("  returned %v picky %v doomed %v", sorted(s.returned), s.picky, doomedNumbers(s.doomed))
 		for _, l := range s.links {
 			p("  living %x", l.id)
 		}
@@ -186,6 +186,13 @@ func (m *Machine) dumpMessage(p func(string, ...any), mi uint32) {
 func sorted(h seqHeap) []uint64 {
 	all := slices.Clone([]uint64(h))
 	slices.Sort(all)
+	return all
+}
+
+func doomedNumbers(heaps []doomedHeap) (all [][]uint64) {
+	for _, x := range heaps {
+		all = append(all, append([]uint64{uint64(x.gen)}, sorted(x.numbers)...))
+	}
 	return all
 }
 
@@ -301,8 +308,13 @@ func (m *Machine) verifyQueue(q *queue) (total int, err error) {
 			return 0, fmt.Errorf("message %d excludes %v, its place says %v", x.seq, e, x.wish)
 		}
 	}
-	for _, seq := range s.doomed {
-		places[seq]++
+	for _, x := range s.doomed {
+		if len(x.numbers) == 0 {
+			return 0, fmt.Errorf("nothing is left of a purge (%d), whose heap is there", x.gen)
+		}
+		for _, seq := range x.numbers {
+			places[seq]++
+		}
 	}
 	var inFlight, bytes, held uint64
 	for seq := uint64(1); seq < q.next; seq++ {

@@ -62,7 +62,11 @@ func (m *Machine) clean(q *queue, limit int) bool {
 		if m.steps >= limit {
 			return false
 		}
-		mi := m.find(q, s.doomed.pop())
+		oldest := &s.doomed[0].numbers
+		mi := m.find(q, oldest.pop())
+		if len(*oldest) == 0 {
+			s.doomed = slices.Delete(s.doomed, 0, 1)
+		}
 		m.dropDelivery(q, m.messages.at(mi).delivery)
 		m.drop(q, mi, false)
 	}

@@ -139,6 +139,60 @@ func TestJobsDeleteRanges(t *testing.T) {
 	}
 }
 
+// [4.2] A purge that comes while another's job goes on takes what was given back as it is, before and behind a restart: it
+// doesn't move one heap into the other, which would be work without a bound.
+func TestPurgeWhileAnotherGoesOn(t *testing.T) {
+	b := newBundle(t)
+	b.m.maxSteps, b.m.leastSteps = 2000, 50
+	p := b.connect(1, "p")
+	p.receiver(1, "q", 400)
+	purge := func(n int) (returned seqHeap) {
+		p.send("q", bodies(1, n)...)
+		if n < 400 {
+			p.allow(1, uint32(n))
+		}
+		refs := b.refs()
+		if len(refs) != n {
+			t.Fatalf("%d handed out, want %d", len(refs), n)
+		}
+		p.settle(1, command.Released, refs...)
+		returned = b.m.byName["q"].sub.returned
+		p.do(1, &command.QueuePurge{Conn: p.id, Name: "q"})
+		if e := b.one(command.EffectQueue); e.Number != uint64(n) || !b.m.Next().Job {
+			t.Fatalf("%d were purged, of %d; job under way: %v", e.Number, n, b.m.Next().Job)
+		}
+		return returned
+	}
+	purge(400)
+	second := purge(30)
+	q := b.m.byName["q"]
+	if d := q.sub.doomed; len(d) != 2 || len(d[0].numbers) == 0 || len(d[1].numbers) != 30 || &d[1].numbers[0] != &second[0] {
+		t.Fatalf("the heap of the second purge was not taken as it is: %v", doomedNumbers(d))
+	}
+	loaded, err := Load(testGroup, b.disk.next(testGroup))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.same("the loaded machine", b.m.dump(), loaded.dump())
+	b.tick(0)
+	if len(q.sub.doomed) != 0 || b.m.messages.live() != 0 || b.m.deliveries.live() != 0 {
+		t.Fatalf("%d messages are left", b.m.messages.live())
+	}
+	b.wantStored()
+	// Behind the highest number of purges the oldest is still the first.
+	b.single = true // the twin comes from the disk, which doesn't know yet
+	q.sub.purgeGen = 1<<32 - 1
+	b.m.markPlace(q)
+	b.tick(0)
+	b.single = false
+	purge(300)
+	purge(30)
+	b.tick(0)
+	if b.wantStored(); b.m.messages.live() != 0 {
+		t.Fatalf("%d messages are left", b.m.messages.live())
+	}
+}
+
 // [4.2] Entries that bring something wait for little of a job that goes on; ticks do it.
 func TestTicksDoTheJobs(t *testing.T) {
 	b := newBundle(t)

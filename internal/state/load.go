@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -391,7 +392,13 @@ func (m *loader) waits(q *queue, di uint32) {
 	d := m.deliveries.at(di)
 	seq := m.messages.at(d.message).seq
 	if d.gen != s.purgeGen {
-		s.doomed.push(seq)
+		at, found := slices.BinarySearchFunc(s.doomed, d.gen, func(x doomedHeap, gen uint32) int {
+			return cmp.Compare(x.gen-s.purgeGen, gen-s.purgeGen) // the oldest first, also behind the highest number
+		})
+		if !found {
+			s.doomed = slices.Insert(s.doomed, at, doomedHeap{gen: d.gen})
+		}
+		s.doomed[at].numbers.push(seq)
 		return
 	}
 	if wish, ok := m.excluded[di]; ok {

@@ -102,11 +102,8 @@ func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 		s.returned.push(p.seq)
 	}
 	s.picky = nil
-	if len(s.doomed) < len(s.returned) {
-		s.doomed, s.returned = s.returned, s.doomed
-	}
-	for _, seq := range s.returned {
-		s.doomed.push(seq)
+	if len(s.returned) > 0 {
+		s.doomed = append(s.doomed, doomedHeap{s.purgeGen, s.returned})
 	}
 	s.returned = nil
 	s.purgeGen++
