@@ -178,23 +178,26 @@ func (a *applier) group() error {
 	}
 	clear(a.gathered)
 	a.gathered, a.gatheredBytes = a.gathered[:0], 0
+	if err := a.differs(effects); err != nil {
+		return err
+	}
 	if err := a.keepLevel(); err != nil {
 		return err
 	}
 	if err := a.state.Apply(a.batch, a.applied); err != nil {
 		return err
 	}
-	err := a.deliver(effects)
+	a.deliver(effects)
 	clear(effects)
 	a.effects = effects[:0]
 	if cap(a.effects) > 1<<14 {
 		a.effects = nil
 	}
 	a.report()
-	if err == nil && a.removed() {
-		err = ErrRemoved
+	if a.removed() {
+		return ErrRemoved
 	}
-	return err
+	return nil
 }
 
 // removed says that this node is no member any more, in the history that its directory is of.
@@ -229,7 +232,7 @@ func (a *applier) report() {
 
 // deliver hands the effects on, in order: those of the node itself are done here, those of
 // its connections go to the mailbox, one call for each connection.
-func (a *applier) deliver(effects []command.Effect) error {
+func (a *applier) deliver(effects []command.Effect) {
 	for i := range effects {
 		e := &effects[i]
 		if e.Node != a.node {
@@ -241,9 +244,7 @@ func (a *applier) deliver(effects []command.Effect) error {
 			}
 			continue
 		}
-		if err := a.own(e); err != nil {
-			return err
-		}
+		a.own(e)
 	}
 	a.handOver()
 	if a.epoch != 0 {
@@ -253,7 +254,6 @@ func (a *applier) deliver(effects []command.Effect) error {
 			a.endEpoch("the cluster took this node for dead; connect again")
 		}
 	}
-	return nil
 }
 
 // handOver gives the mailbox what was collected for it, and then the home the number up to
@@ -267,7 +267,7 @@ func (a *applier) handOver() {
 }
 
 // own carries out an effect for the node itself.
-func (a *applier) own(e *command.Effect) error {
+func (a *applier) own(e *command.Effect) {
 	switch e.Kind {
 	case command.EffectApplied:
 		if e.Epoch == a.epoch {
@@ -288,13 +288,10 @@ func (a *applier) own(e *command.Effect) error {
 		}
 	case command.EffectQueue, command.EffectUser, command.EffectMember, command.EffectCluster:
 		a.requests.answer(*e)
-	case command.EffectDigestDiffers:
-		return differs(e)
 	case command.EffectTimeSet:
 		a.logger.Warn("civil time was set", "to", time.UnixMilli(e.Civil).UTC(), "by", e.Reason, "times so far", e.Number)
-	default: // the others are for connections
+	default: // the others are for connections, or were looked at before
 	}
-	return nil
 }
 
 // beginEpoch starts this node's epoch, if it is the one asked for: entries that are

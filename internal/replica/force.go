@@ -1,11 +1,11 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
-	"runtime/debug"
+	"slices"
 
 	"github.com/oncemq/oncemq/internal/command"
-	"github.com/oncemq/oncemq/internal/state"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
@@ -48,6 +48,7 @@ type survivor struct {
 	in    *store.Inspection
 	fresh bool // the state is made from the log alone
 	from  uint64
+	skips Skips // entries to be passed over [4.4]
 }
 
 // Foresee says what a forced recovery of a directory would keep and lose, and changes nothing. Errors: those of store.Inspect, and of a
@@ -148,6 +149,9 @@ func ForceNewCluster(o ForceOptions) error {
 		return err
 	}
 	defer s.in.Close()
+	if s.skips, err = d.Skips(); err != nil {
+		return err
+	}
 	return d.Renew(store.Renewal{
 		Cluster: o.Cluster, History: o.History, Index: s.Last, Term: s.Term, Fresh: s.fresh, Segment: s.in.Log.LastSegment + 1,
 		// Nobody else is there who could know of a vote that this node has forgotten.
@@ -169,7 +173,7 @@ func (s *survivor) bring(to *store.State) error {
 				return err
 			}
 			for i := range entries {
-				if err := bringEntry(m, &entries[i], batch); err != nil {
+				if err := s.bringEntry(m, &entries[i], batch); err != nil {
 					return err
 				}
 			}
@@ -181,18 +185,17 @@ func (s *survivor) bring(to *store.State) error {
 	return nil
 }
 
-// bringEntry applies an entry, for its changes alone.
-func bringEntry(m *state.Machine, e *store.Entry, batch *store.Batch) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: entry %d, term %d: %v\n%s", ErrApplyPanicked, e.Index, e.Term, p, debug.Stack())
-		}
-	}()
+// bringEntry applies an entry, for its changes alone, or passes over it, where the directory says so.
+func (s *survivor) bringEntry(m machine, e *store.Entry, batch *store.Batch) error {
 	if e.Type != 0 || len(e.Data) == 0 {
 		return nil
 	}
-	if _, err = m.Apply(e.Index, e.Data, batch, nil); err != nil {
-		return fmt.Errorf("applying entry %d: %w", e.Index, err)
+	if slices.Contains(s.skips, store.Skip{Index: e.Index, Term: e.Term}) {
+		return m.Skip(e.Index, e.Data, batch)
 	}
-	return nil
+	_, err := guarded(m, e.Index, e.Term, e.Data, batch, nil)
+	if p := (*applyPanic)(nil); errors.As(err, &p) {
+		return fmt.Errorf("%w\n%s", err, p.stack)
+	}
+	return err
 }

@@ -69,7 +69,7 @@ func TestSkipEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	index := deadlyIndex(t, c)
+	index := deadlyIndex(t, c, 1)
 	// Without the skip it is the same again.
 	lone, err := Open(c.options(1, &box{}))
 	if err != nil {
@@ -123,10 +123,66 @@ func TestSkipEntry(t *testing.T) {
 	}
 }
 
-// deadlyIndex finds the entry in the first node's log.
-func deadlyIndex(t *testing.T, c *cluster) uint64 {
+// 4.4 and 8.7: a forced recovery passes over the entries that its directory says, as a start does; without that it stops at the entry
+// that the program can't apply, and has changed nothing.
+func TestForcePassesOverSkipped(t *testing.T) {
+	c := newCluster(t, 3, func(o *Options) { o.testMachine = newDeadly })
+	n := c.leader() // which hears first that an entry is committed
+	for _, name := range []string{"before", "death"} {
+		_, err := n.Request(context.Background(), &command.QueueCreate{Name: name})
+		if (err != nil) != (name == "death") {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	<-n.ran
+	index := deadlyIndex(t, c, n.id)
+	if _, err := SkipEntry(SkipOptions{Dir: c.dirs[n.id], Index: index}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Foresee(nil, c.dirs[n.id])
+	if err != nil || f.Last < index {
+		t.Fatalf("%+v %v", f, err)
+	}
+	if err := ForceNewCluster(ForceOptions{Dir: c.dirs[n.id], Cluster: [16]byte{1}, History: f.History + 1}); err != nil {
+		t.Fatal(err)
+	}
+	alone := newCluster(t, 0, realMachine)
+	alone.peers[n.id], alone.dirs[n.id] = "alone", c.dirs[n.id]
+	m := alone.start(n.id)
+	alone.wait("it is ready", func() bool { return m.Ready() == nil })
+	err = m.Read(t.Context(), func(s *state.Machine) {
+		_, before := s.Queue("before")
+		_, death := s.Queue("death")
+		if skips := s.Skips(); !before || death || len(skips) != 1 || skips[0].Index != index {
+			t.Errorf("queue before: %v, of the skipped entry: %v, skips %+v", before, death, skips)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if left, err := m.dir.Skips(); err != nil || len(left) != 0 {
+		t.Errorf("what is behind the state is still listed: %v %v", left, err)
+	}
+}
+
+// An entry that makes the machine panic ends a forced recovery with where it was.
+func TestForceMeetsAPanic(t *testing.T) {
+	e := &store.Entry{Index: 7, Term: 2, Data: command.AppendRecord(command.AppendEntry(nil, command.EntryHeader{}), command.Record{Body: []byte("death")})}
+	s := &survivor{}
+	err := s.bringEntry(&deadly{Machine: state.New(group)}, e, new(store.Batch))
+	if !errors.Is(err, ErrApplyPanicked) || !strings.Contains(err.Error(), "entry 7, term 2") || !strings.Contains(err.Error(), "goroutine") {
+		t.Errorf("%v", err)
+	}
+	s.skips = Skips{{Index: 7, Term: 3}}
+	if err := s.bringEntry(&deadly{Machine: state.New(group)}, e, new(store.Batch)); !errors.Is(err, ErrApplyPanicked) {
+		t.Errorf("skipped by another term: %v", err)
+	}
+}
+
+// deadlyIndex finds the entry in a node's log.
+func deadlyIndex(t *testing.T, c *cluster, node command.NodeID) uint64 {
 	t.Helper()
-	d, err := store.Open(store.Options{Dir: c.dirs[1], Node: 1})
+	d, err := store.Open(store.Options{Dir: c.dirs[node], Node: uint64(node)})
 	if err != nil {
 		t.Fatal(err)
 	}
