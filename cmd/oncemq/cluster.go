@@ -41,7 +41,7 @@ func clusterCommand() *cobra.Command {
   oncemq cluster join --token-file - --data n2 --peer-listen 10.0.0.2:5673
   oncemq serve --data n2 --peer-listen 10.0.0.2:5673 &
 
-All but init and join speak to the admin API of a running node.`,
+All but init, join and certify speak to the admin API of a running node.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -63,17 +63,25 @@ All but init and join speak to the admin API of a running node.`,
 		x.Flags().StringVar(&f.admin, "admin", config.DefaultAdmin, "`ADDR` of the admin API of a node")
 	}
 	c.AddCommand(remote...)
-	c.AddCommand(f.initCommand(), f.joinCommand())
+	c.AddCommand(f.initCommand(), f.joinCommand(), f.certifyCommand())
 	for _, x := range c.Commands() {
 		run := x.RunE
 		x.RunE = func(c *cobra.Command, args []string) error {
-			if f.output != outputText && f.output != outputJSON {
-				return config.Fault("output", f.output, "not a format", "text or json")
+			if err := knownFormat(f.output); err != nil {
+				return err
 			}
 			return run(c, args)
 		}
 	}
 	return c
+}
+
+// knownFormat refuses an --output that isn't one.
+func knownFormat(output string) error {
+	if output != outputText && output != outputJSON {
+		return config.Fault("output", output, "not a format", "text or json")
+	}
+	return nil
 }
 
 func oneNode(c *cobra.Command, args []string) error {
@@ -358,7 +366,8 @@ func (f *clusterFlags) rebalanceCommand() *cobra.Command {
 		Use: "rebalance", Short: "Close this node's connections above the average", Args: noArgs,
 		Long: `Close this node's connections above the average of the nodes that are up, so that they
 go to others, as is of use for the nodes that had all clients while others were
-restarted: "cluster status" shows which.`,
+restarted: "cluster status" shows which. It acts on the node that is asked alone: where two
+have more than the average, ask each of them.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var r admin.Rebalanced
 			if err := f.call(c, http.MethodPost, "/api/v1/node/rebalance", map[string]string{"over": over.String()}, &r); err != nil {

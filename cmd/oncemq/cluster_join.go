@@ -24,7 +24,7 @@ import (
 const defaultUser = "admin"
 
 func (f *clusterFlags) initCommand() *cobra.Command {
-	var data, user string
+	var data, user, ownCA string
 	c := &cobra.Command{
 		Use: "init", Short: "Make a cluster of one node, which others can join", Args: noArgs,
 		Long: `Make a cluster of one node, which others can join: its id, its certificate authority and
@@ -32,17 +32,27 @@ the first node's certificate (DIR/pki), and its first user, whose generated pass
 printed once and is nowhere else. The directory is empty, or that of a lone node, which
 keeps its data and its users. After a crash, run it again.
 
+With --own-ca the nodes' certificates are yours to make: the cluster gets no authority of
+its own, but a request for the first node's certificate (DIR/pki/node.csr). Have it signed,
+and put the certificate in by "oncemq cluster certify", before the node is started.
+
 DIR/pki has the keys of the cluster: protect it, as all of DIR.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return node.Init(c.Context(), node.InitOptions{
-				Data: data, User: user, Logger: quietLogger(c),
+				Data: data, User: user, OwnCA: ownCA, Logger: quietLogger(c),
 				Show: func(made node.Founded) error { return f.showFounded(c, &made, data) },
 			})
 		},
 	}
 	c.Flags().StringVar(&data, "data", config.DefaultData, "data `DIR` of the first node")
 	c.Flags().StringVar(&user, "user", defaultUser, "`NAME` of the first user")
+	c.Flags().StringVar(&ownCA, "own-ca", "", "PEM `FILE` of your authorities, which sign the nodes' certificates (default: the cluster makes its own)")
 	return c
+}
+
+// signing says how a node gets a certificate that others sign.
+func signing(data, identity string) string {
+	return fmt.Sprintf("Have %s/pki/node.csr signed by your authority: the certificate has the URI name %s, for server and client.\nThen: oncemq cluster certify --data %s --cert FILE\n", data, identity, data)
 }
 
 // quietLogger shows what goes wrong.
@@ -57,10 +67,16 @@ func (f *clusterFlags) showFounded(c *cobra.Command, made *node.Founded, data st
 	if made.User != "" {
 		shown["user"], shown["password"] = made.User, string(made.Password)
 	}
+	if made.Uncertified != "" {
+		shown["uncertified"] = made.Uncertified
+	}
 	return f.print(c.OutOrStdout(), shown, func(out io.Writer) error {
 		fmt.Fprintf(out, "cluster %x was made; its authority's fingerprint (SHA-256) is %x\n", made.Cluster, made.Authority)
 		if made.User != "" {
 			fmt.Fprintf(out, "user:     %s\npassword: %s\nThe password is shown once; \"oncemq user passwd\" changes it.\n", made.User, string(made.Password))
+		}
+		if made.Uncertified != "" {
+			io.WriteString(out, signing(data, made.Uncertified))
 		}
 		_, err := fmt.Fprintf(out, "Next: oncemq serve --data %s --peer-listen ADDR, with the ADDR at which other nodes reach it\n", data)
 		return err
@@ -102,8 +118,8 @@ a hash of it.`,
 
 // joinFlags are what `cluster join` was given.
 type joinFlags struct {
-	tokenFile, data, name, peerListen, advertise string
-	timeout                                      time.Duration
+	tokenFile, data, name, peerListen, advertise, ownCA string
+	timeout                                             time.Duration
 }
 
 func (f *clusterFlags) joinCommand() *cobra.Command {
@@ -130,6 +146,7 @@ them. After a crash, or a time-out, run it again with the same token and --data.
 	flags.StringVar(&j.name, "name", "", "`NAME` that people call it by (default: node- and its id)")
 	flags.StringVar(&j.peerListen, "peer-listen", config.DefaultPeerListen, "`ADDR` at which it will listen for other nodes")
 	flags.StringVar(&j.advertise, "advertise-peer", "", "`ADDR` at which they reach it; the host may be a name (default: --peer-listen)")
+	flags.StringVar(&j.ownCA, "own-ca", "", "PEM `FILE` of authorities to trust, the token's among them, where others than the cluster sign (default: the token's)")
 	flags.DurationVar(&j.timeout, "timeout", 2*time.Minute, "how long it tries")
 	return c
 }
@@ -149,7 +166,7 @@ func (f *clusterFlags) join(c *cobra.Command, j *joinFlags, args []string) error
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), j.timeout)
 	defer cancel()
-	joined, err := node.Join(ctx, node.JoinOptions{Token: token, Data: j.data, Name: j.name, Peer: address, Logger: quietLogger(c)})
+	joined, err := node.Join(ctx, node.JoinOptions{Token: token, Data: j.data, Name: j.name, Peer: address, OwnCA: j.ownCA, Logger: quietLogger(c)})
 	if err != nil {
 		return fmt.Errorf("joining: %w", err)
 	}
@@ -157,8 +174,7 @@ func (f *clusterFlags) join(c *cobra.Command, j *joinFlags, args []string) error
 	return f.print(c.OutOrStdout(), shown, func(out io.Writer) error {
 		fmt.Fprintf(out, "this is node %d of cluster %x\n", joined.Node, joined.Cluster)
 		if joined.Unsigned {
-			fmt.Fprintf(out, "The cluster's certificates come from somebody else: have %s/pki/node.key's signed with the URI name %s, as %s/pki/node.crt\n",
-				j.data, certs.Identity{Cluster: joined.Cluster, Node: joined.Node}, j.data)
+			io.WriteString(out, "The cluster's certificates come from somebody else. "+signing(j.data, certs.Identity{Cluster: joined.Cluster, Node: joined.Node}.String()))
 		}
 		_, err := fmt.Fprintf(out, "Next: oncemq serve --data %s --peer-listen %s\n", j.data, j.peerListen)
 		return err

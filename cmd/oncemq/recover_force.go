@@ -33,7 +33,7 @@ func forceNewCluster(c *cobra.Command, data string, yes bool) error {
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "\nNode %d is the only node of cluster %x, history %d. Start it without --peers: oncemq serve --data %s\n", f.Node, f.Cluster, f.History, data)
 	if err == nil && f.Uncertified != "" {
-		_, err = fmt.Fprintf(c.OutOrStdout(), "It needs a new certificate for other nodes first, with the URI name %s.\n", f.Uncertified)
+		_, err = fmt.Fprint(c.OutOrStdout(), "It needs a new certificate for other nodes first. "+signing(data, f.Uncertified))
 	}
 	return err
 }

@@ -22,6 +22,8 @@ const (
 	caKeyName    = "ca.key"   // the key of the cluster's own authority, absent where others sign
 	nodeCertName = "node.crt" // this node's certificate and its chain
 	nodeKeyName  = "node.key" // its key
+
+	nodeRequestName = "node.csr" // a request for node.crt, where others sign; no node reads it
 )
 
 // ErrNoAuthority says that this directory has no key that could sign certificates.
@@ -189,6 +191,10 @@ func (d Directory) Renew(id Identity, now time.Time) (renewed bool, expires time
 // keys reads what this node shows and trusts, for connections of id.
 func (d Directory) keys(id Identity) (*nodeKeys, error) {
 	k := &nodeKeys{roots: x509.NewCertPool()}
+	if _, err := os.Stat(d.path(nodeCertName)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s isn't there: have a certificate with the URI name %s signed (%s is a request for it), and put it in by \"oncemq cluster certify\"",
+			ErrFiles, d.path(nodeCertName), id, d.path(nodeRequestName))
+	}
 	var err error
 	if k.pair, err = keyPair(d.path(nodeCertName), d.path(nodeKeyName)); err != nil {
 		return nil, err
@@ -196,20 +202,9 @@ func (d Directory) keys(id Identity) (*nodeKeys, error) {
 	if k.roots, err = pool(d.path(caCertName)); err != nil {
 		return nil, err
 	}
-	var chain []*x509.Certificate
-	for _, der := range k.pair.Certificate {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrFiles, d.path(nodeCertName), err)
-		}
-		chain = append(chain, c)
-	}
-	got, ca, err := verify(chain, k.roots, x509.ExtKeyUsageServerAuth)
+	ca, err := own(&k.pair, d.path(nodeCertName), k.roots, id)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrFiles, d.path(nodeCertName), err)
-	}
-	if got != id {
-		return nil, fmt.Errorf("%w: %s is of %s, this is %s: %w", ErrFiles, d.path(nodeCertName), got, id, ErrIdentity)
+		return nil, err
 	}
 	k.ca = ca.Raw
 	k.joining = tls.Certificate{Certificate: append(slices.Clone(k.pair.Certificate), ca.Raw), PrivateKey: k.pair.PrivateKey}

@@ -97,7 +97,7 @@ func (f *Forced) certify(pki certs.Directory) error {
 	_, err := pki.Authority()
 	if errors.Is(err, certs.ErrNoAuthority) {
 		f.Uncertified = id.String()
-		return nil
+		return pki.Request(id)
 	}
 	if err != nil {
 		return err

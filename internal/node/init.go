@@ -25,6 +25,8 @@ type InitOptions struct {
 	Data string
 	// User is the first user's name, who gets a password; a lone node that has users keeps them instead.
 	User string
+	// OwnCA is a PEM file of authorities that sign the nodes' certificates; empty: the cluster gets one of its own.
+	OwnCA string
 	// Show tells people what was made, once: Init counts it as done only when Show has returned nil.
 	Show   func(Founded) error
 	Logger *slog.Logger
@@ -37,8 +39,10 @@ type Founded struct {
 	// User is the first user and Password the generated one, which is nowhere else; User is empty where there were users before.
 	User     string
 	Password auth.Password
-	// Authority is the fingerprint of the cluster's own.
+	// Authority is the fingerprint of the cluster's own, or of the first of InitOptions.OwnCA.
 	Authority [32]byte
+	// Uncertified: the node needs a certificate for this identity, which others sign, before it can start.
+	Uncertified string
 }
 
 // readyTimeout bounds the start of the first node, requestTimeout what is asked of it.
@@ -56,6 +60,12 @@ func Init(ctx context.Context, opts InitOptions) error {
 		return fmt.Errorf("%w: --user: %w", config.ErrUsage, err)
 	}
 	opts.User = name
+	var own *certs.Authorities
+	if opts.OwnCA != "" {
+		if own, err = certs.ReadAuthorities(opts.OwnCA, time.Now()); err != nil {
+			return fmt.Errorf("%w: --own-ca: %w", config.ErrUsage, err)
+		}
+	}
 	owner, err := replica.Whose(opts.Data)
 	if err != nil {
 		return err
@@ -73,14 +83,9 @@ func Init(ctx context.Context, opts InitOptions) error {
 		return err
 	}
 	f.Cluster = owner.Cluster
-	if err := pki.Found(certs.Identity{Cluster: f.Cluster, Node: f.Node}, time.Now()); err != nil {
+	if err := f.certify(pki, own); err != nil {
 		return err
 	}
-	a, err := pki.Authority()
-	if err != nil {
-		return err
-	}
-	f.Authority = certs.Fingerprint(a.Certificate())
 	if err := opts.Show(f); err != nil {
 		return err
 	}
@@ -88,6 +93,23 @@ func Init(ctx context.Context, opts InitOptions) error {
 		return err
 	}
 	return certs.SyncDir(opts.Data)
+}
+
+// certify makes the first node's certificate and its authority; where others sign, a request for one.
+func (f *Founded) certify(pki certs.Directory, own *certs.Authorities) error {
+	id := certs.Identity{Cluster: f.Cluster, Node: f.Node}
+	if own != nil {
+		f.Authority, f.Uncertified = own.Fingerprint(), id.String()
+		return pki.FoundOwn(own, id)
+	}
+	if err := pki.Found(id, time.Now()); err != nil {
+		return err
+	}
+	a, err := pki.Authority()
+	if err == nil {
+		f.Authority = certs.Fingerprint(a.Certificate())
+	}
+	return err
 }
 
 // founding writes the file that tells a directory whose cluster is being made, or refuses the directory.

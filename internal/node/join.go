@@ -125,6 +125,8 @@ type JoinOptions struct {
 	Token certs.Token
 	// Data is the new node's directory.
 	Data string
+	// OwnCA is a PEM file of authorities that the node trusts beside the token's, which is among them; empty: the token's alone.
+	OwnCA string
 	// Name is what people call it, perhaps empty; Peer the host:port at which other nodes reach it.
 	Name, Peer string
 	// Logger takes what stands in the way, while it is tried again.
@@ -144,6 +146,10 @@ const joinPause = 500 * time.Millisecond
 // Join makes an empty directory that of a new member of the token's cluster. It may be repeated with the same token and directory after
 // a crash at any point, on either side, and gives the same node. It tries until ctx ends, or the cluster refuses.
 func Join(ctx context.Context, opts JoinOptions) (Joined, error) {
+	own, err := opts.own()
+	if err != nil {
+		return Joined{}, err
+	}
 	directory, err := replica.Prepare(opts.Data)
 	if err != nil {
 		return Joined{}, err
@@ -173,6 +179,16 @@ func Join(ctx context.Context, opts JoinOptions) (Joined, error) {
 	if err := pki.Install(answer.Authority, answer.Key, answer.Certificate); err != nil {
 		return Joined{}, err
 	}
+	if own != nil {
+		if err := pki.Trust(own); err != nil {
+			return Joined{}, err
+		}
+	}
+	if j.Unsigned {
+		if err := pki.Request(certs.Identity{Cluster: j.Cluster, Node: j.Node}); err != nil {
+			return Joined{}, err
+		}
+	}
 	members := map[uint64]string{}
 	for _, m := range answer.Members {
 		members[m.Node] = m.Peer
@@ -181,6 +197,21 @@ func Join(ctx context.Context, opts JoinOptions) (Joined, error) {
 		return Joined{}, err
 	}
 	return j, begun.end()
+}
+
+// own are the authorities of OwnCA, nil for none.
+func (o *JoinOptions) own() (*certs.Authorities, error) {
+	if o.OwnCA == "" {
+		return nil, nil
+	}
+	a, err := certs.ReadAuthorities(o.OwnCA, time.Now())
+	if err == nil && !a.Has(o.Token.Authority) {
+		err = fmt.Errorf("%s hasn't the authority that the token is of", o.OwnCA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: --own-ca: %w", config.ErrUsage, err)
+	}
+	return a, nil
 }
 
 // attempt is the file that tells a directory that joins from an empty one.

@@ -86,6 +86,40 @@ func (a *Authority) Issue(file string, names ...string) (cert, key string) {
 	return cert, key
 }
 
+// Sign writes the certificate that a request (PEM, PKCS #10) asks for, with its URI names, for both ends or for these.
+func (a *Authority) Sign(file, request string, usages ...x509.ExtKeyUsage) (cert string) {
+	a.t.Helper()
+	text, err := os.ReadFile(request)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		a.t.Fatalf("%s isn't in PEM form", request)
+	}
+	r, err := x509.ParseCertificateRequest(block.Bytes)
+	if err == nil {
+		err = r.CheckSignature()
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if len(usages) == 0 {
+		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	}
+	c := &x509.Certificate{
+		SerialNumber: serial(a.t), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(12 * time.Hour), Subject: r.Subject, URIs: r.URIs,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usages,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, r.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert = filepath.Join(a.dir, file+".pem")
+	write(a.t, cert, "CERTIFICATE", der)
+	return cert
+}
+
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
