@@ -16,15 +16,15 @@ import (
 var errDamaged = errors.New("oncemq: the data directory is damaged")
 
 func fsckCommand() *cobra.Command {
-	output := "text"
+	output := outputText
 	c := &cobra.Command{
 		Use:   "fsck DIR",
 		Short: "Check the data directory of a node that isn't running",
 		Long: `Check the data directory of a node that isn't running, and change nothing in it.
 
 Every append of the log, every block of every table, the lists of tables, stamp and
-voters are read and verified, the state is loaded as a start would load it, and all of
-it is compared. What is damaged is printed with its place, what is lost by it, and what
+voters are read and verified, the state is loaded as a start would load it, every message's
+body is looked for, and all of it is compared. What is damaged is printed with its place, what is lost by it, and what
 is safe to do.
 
 Exit status: 0 sound, 1 damaged, or it couldn't be checked, 2 wrong usage.`,
@@ -35,8 +35,8 @@ Exit status: 0 sound, 1 damaged, or it couldn't be checked, 2 wrong usage.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("%w: --output %q: text and json are possible", config.ErrUsage, output)
+			if err := knownFormat(output); err != nil {
+				return err
 			}
 			r, err := fsck.Check(fsck.Options{Dir: args[0]})
 			if errors.Is(err, store.ErrNothing) {
@@ -45,7 +45,7 @@ Exit status: 0 sound, 1 damaged, or it couldn't be checked, 2 wrong usage.`,
 			if err != nil {
 				return fmt.Errorf("fsck: %w", err)
 			}
-			if output == "json" {
+			if output == outputJSON {
 				enc := json.NewEncoder(c.OutOrStdout())
 				enc.SetIndent("", "  ")
 				err = enc.Encode(r)

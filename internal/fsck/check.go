@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/replica"
@@ -25,6 +26,7 @@ type checker struct {
 	in      *store.Inspection
 	out     *Report
 	machine *state.Machine // nil where it couldn't be loaded
+	bodies  []string       // what is wrong with them
 }
 
 // Check looks into a directory and changes nothing. The node must not be running. What is damaged is no error, but stands in
@@ -40,6 +42,9 @@ func Check(opts Options) (*Report, error) {
 	}
 	c.in = in
 	c.describe()
+	for _, what := range c.bodies {
+		c.add(store.Damage{Part: store.PartState, Path: in.State.Path, What: what})
+	}
 	c.entries()
 	c.identity()
 	c.damages()
@@ -62,7 +67,26 @@ func (c *checker) load(s *store.State) error {
 	}
 	st.Users, st.Sessions = len(m.Users()), m.Sessions()
 	c.out.State = st
+	r, err := state.CheckBodies(group, reader{s})
+	if err != nil {
+		return fmt.Errorf("the messages' bodies can't be read: %w", err)
+	}
+	st.Bodies, st.BodyBytes, st.Orphans = r.Bodies, r.Bytes, r.Orphans
+	c.bodies = r.Wrong
+	if more := r.Faults - uint64(len(r.Wrong)); more > 0 {
+		c.bodies = append(c.bodies, fmt.Sprintf("and %d more are wrong", more))
+	}
 	return nil
+}
+
+// reader is a state.KeyReader.
+type reader struct{ *store.State }
+
+// Range implements state.KeyReader.
+func (r reader) Range(from, to []byte) (state.Cursor, func() error) {
+	var err error
+	next, stop := iter.Pull2(func(yield func(k, v []byte) bool) { err = r.IterateRange(from, to, yield) })
+	return next, func() error { stop(); return err }
 }
 
 // describe puts into the report what is there.
@@ -84,6 +108,9 @@ func (c *checker) describe() {
 	}
 	if out.State == nil {
 		out.State = &StateReport{}
+	}
+	if n := out.State.Orphans; n > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d bodies in the state belong to no message; they take room, and harm nothing", n))
 	}
 	out.State.Applied, out.State.Tables, out.State.Bytes = in.State.Applied, in.State.Tables, in.State.Bytes
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/replica"
+	"github.com/oncemq/oncemq/internal/state"
 	"github.com/oncemq/oncemq/internal/store"
 )
 
@@ -27,9 +28,21 @@ func (nobody) EpochEnded(string)                {}
 // directory makes the directory of a lone node that was stopped in order, with some queues and a log of several segments.
 func directory(t *testing.T) string {
 	t.Helper()
+	return directoryOf(t, nobody{}, func(r *replica.Replica) {
+		for i := range 60 {
+			if _, err := r.Request(t.Context(), &command.QueueCreate{Name: fmt.Sprint("queue ", i, strings.Repeat("x", 150))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// directoryOf makes the directory of a lone node that did something and was stopped in order.
+func directoryOf(t *testing.T, mailbox replica.Mailbox, do func(r *replica.Replica)) string {
+	t.Helper()
 	dir := t.TempDir()
 	r, err := replica.Open(replica.Options{
-		Node: 1, Peers: map[command.NodeID]string{1: "alone"}, Dir: dir, Mailbox: nobody{}, Logger: slog.New(slog.DiscardHandler),
+		Node: 1, Peers: map[command.NodeID]string{1: "alone"}, Dir: dir, Mailbox: mailbox, Logger: slog.New(slog.DiscardHandler),
 		Limits: replica.Limits{SegmentBytes: 64 << 10, LogFlushBytes: 1 << 30},
 	})
 	if err != nil {
@@ -44,11 +57,7 @@ func directory(t *testing.T) string {
 		}
 		<-time.After(time.Millisecond)
 	}
-	for i := range 60 {
-		if _, err := r.Request(t.Context(), &command.QueueCreate{Name: fmt.Sprint("queue ", i, strings.Repeat("x", 150))}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	do(r)
 	if err := errors.Join(r.Stop(t.Context()), <-ended); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +149,88 @@ func TestDamaged(t *testing.T) {
 		if advice := strings.Join(r.Advice, "\n"); !strings.Contains(advice, tc.advice) || !strings.Contains(advice, "delete nothing") {
 			t.Errorf("%s: advice: %q, want %q", tc.path, advice, tc.advice)
 		}
+	}
+}
+
+// sender takes what a node says to one connection.
+type sender struct{ effects chan command.Effect }
+
+func (s sender) Deliver(_ uint64, effects []command.Effect) {
+	for _, e := range effects {
+		s.effects <- e
+	}
+}
+func (sender) EpochBegun(command.Epoch) {}
+func (sender) EpochEnded(string)        {}
+
+// TestBodies: a message whose body is gone or cut is damage, though every block is sound; a body too many is none, and said.
+func TestBodies(t *testing.T) {
+	from := sender{make(chan command.Effect, 100)}
+	dir := directoryOf(t, from, func(r *replica.Replica) {
+		propose := func(c command.Command, kind command.EffectKind) command.Effect {
+			if !r.Propose(command.Append(nil, c)) {
+				t.Fatal("no epoch")
+			}
+			select {
+			case e := <-from.effects:
+				if e.Kind != kind || e.Refusal != nil {
+					t.Fatalf("%+v", e)
+				}
+				return e
+			case <-time.After(20 * time.Second):
+				t.Fatal("no answer")
+			}
+			panic("not reached")
+		}
+		conn := propose(&command.ConnOpen{Local: 7, Principal: "p", ContainerID: "c"}, command.EffectConnOpened).Detail.(*command.ConnOpened).Conn
+		if _, err := r.Request(t.Context(), &command.QueueCreate{Name: "queue"}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			propose(&command.Send{Conn: conn, Link: 1, Request: uint64(i + 1), Address: "queue", Message: []byte(strings.Repeat("m", 10+i))}, command.EffectSent)
+		}
+	})
+	if r := check(t, dir); !r.Sound || r.State.Bodies != 3 || r.State.BodyBytes != 33 || r.State.Orphans != 0 || r.State.Messages != 3 {
+		t.Fatalf("%+v %+v", r.Damage, r.State)
+	}
+	change := func(change func(b *store.Batch, bodies [][]byte)) *Report {
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		d, err := store.Open(store.Options{Dir: copied, Node: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := d.OpenState(store.StateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys [][]byte
+		b := s.NewBatch()
+		first, behind := state.BodyRange(group)
+		err = s.IterateRange(first, behind, func(key, _ []byte) bool { keys = append(keys, slices.Clone(key)); return true })
+		if err == nil {
+			change(b, keys)
+			err = s.Apply(b, s.AppliedIndex()+1)
+		}
+		if err = errors.Join(err, s.Flush(), s.Close(), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return check(t, copied)
+	}
+	has := func(r *Report, text string) bool {
+		return slices.ContainsFunc(r.Damage, func(d Damage) bool { return d.Part == "state" && strings.Contains(d.What, text) })
+	}
+	if r := change(func(b *store.Batch, bodies [][]byte) { b.Delete(bodies[1]) }); r.Sound || !has(r, "message 2 of the queue") || len(r.Lost) == 0 || len(r.Advice) < 2 {
+		t.Errorf("a body is gone: %+v", r)
+	}
+	if r := change(func(b *store.Batch, bodies [][]byte) { b.Put(bodies[2], []byte("cut")) }); r.Sound || !has(r, "a body of 3 bytes, and should have 12") {
+		t.Errorf("a body is cut: %+v", r)
+	}
+	r := change(func(b *store.Batch, bodies [][]byte) { b.Put(append(bodies[2], 0), []byte("nobody's")) })
+	if has(r, "body") || r.State.Orphans != 1 || !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "1 bodies") }) {
+		t.Errorf("a body too many: %+v %+v", r, r.State)
 	}
 }
 

@@ -56,8 +56,12 @@ type StateReport struct {
 	Bytes    int64  `json:"bytes"`
 	Queues   int    `json:"queues"`
 	Messages uint64 `json:"messages"`
-	Users    int    `json:"users"`
-	Sessions int    `json:"sessions"`
+	// Bodies of messages, and their bytes; Orphans is how many of them belong to no message.
+	Bodies    uint64 `json:"bodies"`
+	BodyBytes uint64 `json:"body_bytes"`
+	Orphans   uint64 `json:"orphan_bodies"`
+	Users     int    `json:"users"`
+	Sessions  int    `json:"sessions"`
 }
 
 // Damage is one place that isn't what was once written there.
@@ -74,8 +78,8 @@ func (r *Report) Print(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("%s: node %d of cluster %s, history %d, generation %d", r.Directory, r.Node, orNone(strings.TrimLeft(r.Cluster, "0"), r.Cluster), r.History, r.Generation)
 	p.line("log:   %s in %d segments, %d bytes; term %d, vote %d, commit %d", entriesText(r.Log), r.Log.Segments, r.Log.Bytes, r.Log.Term, r.Log.Vote, r.Log.Commit)
-	p.line("state: entry %d applied, %d tables, %d bytes; %d queues, %d messages, %d users, %d sessions",
-		r.State.Applied, r.State.Tables, r.State.Bytes, r.State.Queues, r.State.Messages, r.State.Users, r.State.Sessions)
+	p.line("state: entry %d applied, %d tables, %d bytes; %d queues, %d messages with bodies of %d bytes, %d users, %d sessions",
+		r.State.Applied, r.State.Tables, r.State.Bytes, r.State.Queues, r.State.Messages, r.State.BodyBytes, r.State.Users, r.State.Sessions)
 	for _, n := range r.Notes {
 		p.line("note:  %s", n)
 	}
