@@ -74,8 +74,20 @@ Don't let the old cluster and the new one serve the same clients.`,
 	restore.Flags().StringVar(&f.node, "node", config.DefaultNode, "`ID` of the node that it is for")
 	restore.Flags().StringVar(&f.peers, "peers", "", "the `IDS` of all nodes of the new cluster, such as 1,2,3, or what their --peers will be (default: this one alone)")
 	for _, x := range []*cobra.Command{create, verify, restore} {
-		x.Flags().StringVarP(&f.print, "output", "o", "text", "text or json")
-		c.AddCommand(x)
+		c.AddCommand(withFormat(x, &f.print))
+	}
+	return c
+}
+
+// withFormat gives a command the flag --output, and refuses formats that aren't known.
+func withFormat(c *cobra.Command, output *string) *cobra.Command {
+	c.Flags().StringVarP(output, "output", "o", outputText, "`FORMAT` of what is printed: text or json")
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := knownFormat(*output); err != nil {
+			return err
+		}
+		return run(c, args)
 	}
 	return c
 }
@@ -109,6 +121,11 @@ func createBackup(c *cobra.Command, f backupFlags, file string) error {
 	out, isFile := c.OutOrStdout().(*os.File)
 	if info, err := outInfo(out, isFile); file == "-" && err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		return fmt.Errorf("%w: a backup isn't for a terminal; name a file, or redirect the output", config.ErrUsage)
+	}
+	if file != "-" {
+		if err := backup.Absent(file); err != nil {
+			return err // the node hasn't begun anything
+		}
 	}
 	stream, err := admin.OpenBackup(c.Context(), f.admin, rate, f.stale)
 	if err != nil {
@@ -174,7 +191,7 @@ func restoreBackup(c *cobra.Command, f backupFlags, file string) error {
 // printBackup says what a backup is.
 func printBackup(c *cobra.Command, f backupFlags, what, file string, i *backup.Info) error {
 	m := &i.Manifest
-	if f.print == "json" {
+	if f.print == outputJSON {
 		return json.NewEncoder(c.OutOrStdout()).Encode(map[string]any{
 			"file": file, "id": fmt.Sprintf("%x", i.ID), "made": i.Made.UTC().Format(time.RFC3339Nano), "bytes": i.Bytes, "cluster": fmt.Sprintf("%x", m.Cluster),
 			"history": m.History, "node": m.Node, "entry": m.Index, "files": len(m.Files),

@@ -66,16 +66,22 @@ func exportQueue(c *cobra.Command, f msgFlags, args []string) (err error) {
 	if err := config.Loopback("admin", f.admin); err != nil {
 		return err
 	}
+	var r export.Result
 	w, file := c.OutOrStdout(), append(args, "-")[1]
 	if file != "-" {
-		out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
+		out, opening := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if opening != nil {
+			return opening
 		}
-		defer func() { err = errors.Join(err, out.Sync(), out.Close()) }()
+		defer func() { // of the named err: one that shadows it would be told to nobody
+			err = errors.Join(err, out.Sync(), out.Close())
+			if err != nil && r.Messages == 0 {
+				err = errors.Join(err, os.Remove(file)) // there is nothing in it, and it would stand in the way of the next try
+			}
+		}()
 		w = out
 	}
-	r, err := export.Export(c.Context(), f.admin, args[0], f.after, w)
+	r, err = export.Export(c.Context(), f.admin, args[0], f.after, w)
 	_, said := fmt.Fprintf(c.ErrOrStderr(), "%d messages of queue %s, up to position %d\n", r.Messages, args[0], r.Position)
 	return errors.Join(adminError(err), said)
 }

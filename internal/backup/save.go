@@ -12,11 +12,19 @@ import (
 
 var errExists = errors.New("it exists already; name another file, or remove this one")
 
+// Absent is an error where there is something at path: Save would refuse it, when a node has begun to make the backup.
+func Absent(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s: %w", path, errExists)
+	}
+	return nil
+}
+
 // Save writes a backup that comes from r to a new file, which is there when the whole has come and was verified as it came, or not at all.
 // Its mode is 0600. room is how many bytes are to stay free of the disk that it lies on. Errors: ErrDamaged (it broke off), of writing.
 func Save(r io.Reader, path string, room uint64) (Info, error) {
-	if _, err := os.Lstat(path); err == nil {
-		return Info{}, fmt.Errorf("%s: %w", path, errExists)
+	if err := Absent(path); err != nil {
+		return Info{}, err
 	}
 	temp := path + ".part"
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

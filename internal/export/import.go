@@ -30,6 +30,7 @@ var ErrUnknown = errors.New("oncemq: it isn't known whether the last lines are i
 // The same holds of the result with an error, but for ErrUnknown: then the lines behind it, as many as one transaction has, are
 // all in or none, and the error has the transaction's id for [oncemq.Client.Outcome].
 func Import(ctx context.Context, client *oncemq.Client, queue string, r io.Reader, after uint64, progress func(Result)) (done Result, err error) {
+	done.Position = after
 	session, err := client.OpenSession(ctx, nil)
 	if err != nil {
 		return done, err

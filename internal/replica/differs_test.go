@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/state"
 	"github.com/oncemq/oncemq/internal/store"
@@ -98,6 +101,24 @@ func TestNoTwoAgree(t *testing.T) {
 	}
 }
 
+// differing is a machine whose entries show that node 2 differs.
+type differing struct{ machine }
+
+func (differing) Apply(uint64, []byte, state.Changes, []command.Effect) ([]command.Effect, error) {
+	return []command.Effect{{Kind: command.EffectDigestDiffers, Node: 2, Number: 4096}}, nil
+}
+
+// untouched is a state that takes nothing.
+type untouched struct {
+	State
+	t *testing.T
+}
+
+func (u untouched) Apply(*store.Batch, uint64) error {
+	u.t.Error("the changes of an entry that shows that the state differs went to the disk")
+	return nil
+}
+
 // What an entry changes that shows that this node differs doesn't get to its disk.
 func TestDiffersBeforeTheDisk(t *testing.T) {
 	for agree := range uint32(2) {
@@ -110,5 +131,10 @@ func TestDiffersBeforeTheDisk(t *testing.T) {
 		if err := a.differs([]command.Effect{other, own}); !errors.Is(err, ErrDiffers) || store.LossOf(err) != store.LostPromise {
 			t.Errorf("%d agree: %v marks %d", 2*agree, err, store.LossOf(err))
 		}
+	}
+	a := &applier{node: 2, machine: differing{}, state: untouched{t: t}, batch: new(store.Batch)}
+	a.gathered = []*pb.Entry{{Index: proto.Uint64(5), Data: []byte("x")}}
+	if err := a.group(); !errors.Is(err, ErrDiffers) {
+		t.Errorf("the entry: %v", err)
 	}
 }
