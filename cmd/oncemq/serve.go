@@ -64,6 +64,7 @@ Exit status: 0 stopped by a signal, 1 the node could not go on, 2 wrong flags.`,
 	flags.StringVar(&f.AdvertisePeer, "advertise-peer", "", "`ADDR` at which other nodes reach --peer-listen (default: --peer-listen)")
 	flags.StringVar(&f.Admin, "admin", config.DefaultAdmin, "`ADDR` of the HTTP admin API")
 	sizeFlags(c, &f.SizeFlags)
+	flags.DurationVar(&f.ScrubEvery, "scrub-every", 0, "how often all of log and state is read to find damage, 1s to 2160h (default: 24h)")
 	flags.BoolVar(&f.Dev, "dev", false, "allow anonymous clients and profiling, on loopback only")
 	flags.StringVar(&f.Safety, "safety", config.DefaultSafety, `"off" answers before replication and fsync: for the demo, with an empty directory`)
 	return c

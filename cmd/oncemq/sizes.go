@@ -11,7 +11,7 @@ func sizeFlags(c *cobra.Command, f *config.SizeFlags) {
 	flags := c.Flags()
 	flags.StringVar(&f.RetainLog, "retain-log", "", "how many `BYTES` of the log are kept for a node that is behind, such as 2GiB; beyond that it gets a snapshot (default: 8GiB, or a fifth of the disk where that is less)")
 	flags.StringVar(&f.SnapshotRate, "snapshot-rate", "", "how many `BYTES` a second go to nodes that get a snapshot (default: 100MiB)")
-	flags.StringVar(&f.ScrubRate, "scrub-rate", "", "how many `BYTES` a second of log and state are read to find damage, at least; all is read once a day (default: 1MiB)")
+	flags.StringVar(&f.ScrubRate, "scrub-rate", "", "how many `BYTES` a second of log and state are read to find damage, at least; all of it is read within --scrub-every (default: 1MiB)")
 	flags.StringVar(&f.LogSegment, "log-segment", "", "`BYTES` of a segment of the log")
 	flags.StringVar(&f.FlushLog, "flush-log", "", "`BYTES` of log above which the state is flushed")
 	flags.StringVar(&f.Memory, "memory", "", "how much memory the node may use, in `BYTES` or as a part of the machine's, such as 4GiB or 25%; the messages of the cluster may take half of the smallest node's (default: 50%)")

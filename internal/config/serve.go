@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ErrUsage is wrapped by every error of this package: what the operator wrote can't
@@ -24,6 +25,7 @@ type ServeFlags struct {
 	Admin      string
 	Safety     string
 	Dev        bool
+	ScrubEvery time.Duration // 0: the replica's default
 	SizeFlags
 	AdvertiseFlags
 
@@ -76,8 +78,13 @@ type Serve struct {
 	Dev bool
 	// SafetyOff answers before replication and fsync; it exists for the demo.
 	SafetyOff bool
+	// ScrubEvery is how often all of log and state is read on trial; 0: the replica's default.
+	ScrubEvery time.Duration
 	Sizes
 }
+
+// maxScrubEvery is the longest time between two trials: what is damaged for longer may be so on every node.
+const maxScrubEvery = 90 * 24 * time.Hour
 
 // maxNode is the highest node id: it fits the 16 bits that log records give it.
 const maxNode = 1<<16 - 1
@@ -87,6 +94,7 @@ func (f ServeFlags) Parse() (Serve, error) {
 	s := Serve{
 		Data: f.Data, Listen: f.Listen, PeerListen: f.PeerListen, Admin: f.Admin, Dev: f.Dev,
 		ListenTLS: f.ListenTLS, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA, Plain: f.Plain, Insecure: f.Insecure,
+		ScrubEvery: f.ScrubEvery,
 	}
 	var faults []error
 	fault := func(flag, value, why, allowed string) {
@@ -111,6 +119,9 @@ func (f ServeFlags) Parse() (Serve, error) {
 		s.SafetyOff = true
 	default:
 		fault("safety", f.Safety, "not a setting", `"on", or "off" to see the demo's checker find what gets lost`)
+	}
+	if f.ScrubEvery != 0 && (f.ScrubEvery < time.Second || f.ScrubEvery > maxScrubEvery) {
+		fault("scrub-every", f.ScrubEvery.String(), "out of bounds", "1s to "+maxScrubEvery.String())
 	}
 	faults = append(faults, s.Sizes.parse(f.SizeFlags)...)
 	faults = append(faults, s.parsePeers(f.Peers)...)

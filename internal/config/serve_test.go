@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func defaults() ServeFlags {
@@ -22,12 +23,12 @@ func TestServeDefaultsAreALoneNode(t *testing.T) {
 
 func TestServeTakesPeerListenFromPeers(t *testing.T) {
 	f := defaults()
-	f.Node, f.Peers, f.Safety = "2", "1=127.0.0.1:7001,2=127.0.0.1:7002,3=[::1]:7003", "off"
+	f.Node, f.Peers, f.Safety, f.ScrubEvery = "2", "1=127.0.0.1:7001,2=127.0.0.1:7002,3=[::1]:7003", "off", time.Second
 	s, err := f.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.PeerListen != "127.0.0.1:7002" || len(s.Peers) != 3 || !s.SafetyOff || s.Node != 2 {
+	if s.PeerListen != "127.0.0.1:7002" || len(s.Peers) != 3 || !s.SafetyOff || s.Node != 2 || s.ScrubEvery != time.Second {
 		t.Fatalf("got %+v", s)
 	}
 }
@@ -77,6 +78,9 @@ func TestServeFaults(t *testing.T) {
 		{"insecure with dev", func(f *ServeFlags) { f.Listen, f.Insecure = "0.0.0.0:5672", true }, []string{"--" + InsecureFlag, "--dev"}},
 		{"insecure admin", func(f *ServeFlags) { f.Dev, f.Admin, f.Insecure = false, "0.0.0.0:8161", true }, []string{`--admin "0.0.0.0:8161"`}},
 		{"no listener", func(f *ServeFlags) { f.Listen = Off }, []string{`--listen "off"`, "--listen-tls"}},
+		{"scrub too often", func(f *ServeFlags) { f.ScrubEvery = time.Millisecond }, []string{`--scrub-every "1ms"`, "1s to 2160h"}},
+		{"scrub backwards", func(f *ServeFlags) { f.ScrubEvery = -time.Hour }, []string{`--scrub-every "-1h0m0s"`}},
+		{"scrub too seldom", func(f *ServeFlags) { f.ScrubEvery = 2161 * time.Hour }, []string{`--scrub-every "2161h0m0s"`}},
 		{"safety", func(f *ServeFlags) { f.Safety = "maybe" }, []string{`--safety "maybe"`, `"off"`}},
 		{"listen open", func(f *ServeFlags) { f.Listen = "0.0.0.0:5672" }, []string{`--listen "0.0.0.0:5672"`, "loopback"}},
 		{"listen all", func(f *ServeFlags) { f.Listen = ":5672" }, []string{`--listen ":5672"`, "loopback"}},

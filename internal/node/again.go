@@ -33,10 +33,11 @@ func Serve(ctx context.Context, opts Options) error {
 }
 
 // limits are the replica's; what isn't set is its default.
-func limits(s config.Sizes) replica.Limits {
+func limits(cfg *config.Serve) replica.Limits {
+	s := cfg.Sizes
 	m := PlanMemory(s)
 	return replica.Limits{
 		RetainBytes: s.RetainLog, FetchBytes: s.SnapshotRate, ScrubBytes: s.ScrubRate, SegmentBytes: s.LogSegment, LogFlushBytes: s.FlushLog,
-		ReserveBytes: s.DiskReserve, StateBytes: m.State, CacheBytes: m.Cache, MemTableBytes: uint64(m.MemTable),
+		ScrubEvery: cfg.ScrubEvery, ReserveBytes: s.DiskReserve, StateBytes: m.State, CacheBytes: m.Cache, MemTableBytes: uint64(m.MemTable),
 	}
 }

@@ -112,7 +112,7 @@ func (n *Node) openReplica() (err error) {
 		Addresses: n.addresses(),
 		Dir:       cfg.Data,
 		SafetyOff: cfg.SafetyOff,
-		Limits:    limits(cfg.Sizes),
+		Limits:    limits(cfg),
 		Mailbox:   n.server,
 		Fatal:     n.opts.Fatal,
 		Version:   n.opts.Version,
