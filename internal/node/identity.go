@@ -25,7 +25,7 @@ var ErrHalfMade = errors.New("oncemq: the data directory isn't complete")
 // resolve completes a configuration with what the data directory says of the node: its id, and whether other nodes are spoken to
 // with TLS. It refuses a directory that is half made.
 func resolve(cfg *config.Serve) (pki certs.Directory, secure bool, err error) {
-	owner, err := replica.Whose(cfg.Data)
+	owner, err := replica.WhoseToStart(cfg.Data)
 	if err != nil {
 		return "", false, err
 	}

@@ -31,7 +31,7 @@ type links struct {
 
 // openLinks reads the certificates and binds the listener.
 func openLinks(cfg *config.Serve, pki certs.Directory, logger *slog.Logger) (*links, error) {
-	owner, err := replica.Whose(cfg.Data)
+	owner, err := replica.WhoseToStart(cfg.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"errors"
+
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/peer"
 	"github.com/oncemq/oncemq/internal/state"
@@ -26,6 +28,20 @@ type Owner struct {
 func Whose(dir string) (Owner, error) {
 	stamp, _, err := store.Whose(nil, dir)
 	return Owner{Node: command.NodeID(stamp.Node), Cluster: stamp.Cluster, History: stamp.History}, err
+}
+
+// WhoseToStart is Whose for a node that is about to start. Of a directory whose stamp is gone or damaged it says whose the log is: Open makes
+// the stamp anew from that, where there are others to recover from, and gives the error otherwise.
+func WhoseToStart(dir string) (Owner, error) {
+	owner, err := Whose(dir)
+	if !errors.Is(err, store.ErrCorrupt) {
+		return owner, err
+	}
+	stamp, ok, logErr := store.WhoseLog(nil, dir)
+	if logErr != nil || !ok {
+		return owner, errors.Join(err, logErr)
+	}
+	return Owner{Node: command.NodeID(stamp.Node), Cluster: stamp.Cluster, History: stamp.History}, nil
 }
 
 // Stamp is what the directory says of the node; Voters are those that the cluster was founded with.

@@ -140,7 +140,9 @@ func (r *Replica) recoverFrom(ctx context.Context, query *confirmQuery) (err err
 	for _, id := range r.elsewhere() {
 		c, e := r.ask(ctx, id, query)
 		if e == nil && c.Offer.Index > 0 {
-			e = r.fetchConfirmed(ctx, c)
+			if e = r.fetchConfirmed(ctx, c); e != nil {
+				r.random(query.asking[:]) // another checkpoint, since that one may be what is wrong
+			}
 		}
 		err = errors.Join(err, e)
 	}

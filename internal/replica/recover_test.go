@@ -112,6 +112,11 @@ var damages = []struct {
 	{"the stamp is gone", func(c *cluster, id command.NodeID) { c.remove(c.files(id, "STAMP")[0]) }},
 	{"a bit of the list of nodes", func(c *cluster, id command.NodeID) { c.change(c.files(id, "VOTERS")[0], flipAt(0.9)) }},
 	{"the list of nodes is gone", func(c *cluster, id command.NodeID) { c.remove(c.files(id, "VOTERS")[0]) }},
+	{"a list of skipped entries that can't be read", func(c *cluster, id command.NodeID) {
+		if err := os.WriteFile(filepath.Join(c.dirs[id], "SKIP"), []byte("index 1 term 1\ncrc32c 00000000\n"), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}},
 	{"bits of the manifests", func(c *cluster, id command.NodeID) {
 		for _, path := range c.files(id, "state/MANIFEST-*") {
 			c.change(path, flipAt(0.5))
@@ -214,6 +219,31 @@ func TestRecoverRunning(t *testing.T) {
 		t.Error("it is the same life")
 	}
 	c.write(m, "through the node that recovered")
+	c.digests()
+}
+
+// TestRecoverFromDamagedLeader: the leader that a damaged node asks for a checkpoint finds its own state damaged by that. It goes on, since the two have
+// the majority, has the third one lead, which has a sound state, and recovers itself when the other one is back.
+func TestRecoverFromDamagedLeader(t *testing.T) {
+	c := newCluster(t, 3, manySegments)
+	c.fill("before")
+	id := c.follower().id
+	c.kill(id)
+	c.change(c.files(id, "log/*.seg")[0], func(b []byte) []byte { b[4096+60] ^= 1; return b })
+	leader := c.leader()
+	c.change(c.files(leader.id, "state/*.sst")[0], flipAt(0.3)) // which it has open, and needn't read
+	m, _ := c.comesBack(id)
+	c.write(m, "through the node that recovered")
+	select {
+	case err := <-leader.ran:
+		if !errors.Is(err, ErrDamaged) {
+			t.Fatalf("the damaged leader ended with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the former leader doesn't recover")
+	}
+	delete(c.nodes, leader.id)
+	c.comesBack(leader.id)
 	c.digests()
 }
 

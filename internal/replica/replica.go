@@ -60,6 +60,7 @@ func Open(opts Options) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{steps: newSteps(opts, time.Now(), cryptoRandom), done: make(chan struct{}), ended: make(chan struct{})}
+	r.scrubbed.kick = make(chan struct{}, 1)
 	if err := r.openDamaged(r.openFiles()); err != nil {
 		return nil, errors.Join(err, r.closeFiles())
 	}
@@ -99,11 +100,17 @@ func (o *Options) validate() error {
 	return nil
 }
 
+// hasOthers says that there are nodes to recover from where the stamp can't be read: those of the list, or where there is none, those that the
+// directory names.
+func (o *Options) hasOthers() bool {
+	return !o.SafetyOff && (len(o.Peers) > 1 || len(o.Peers) == 0 && store.KnowsOthers(o.FS, o.Dir, uint64(o.Node)))
+}
+
 // openFiles opens directory, log and state, and loads the machine.
 func (r *Replica) openFiles() (err error) {
 	o := &r.opts
 	if r.dir, err = store.Open(store.Options{
-		Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff, CheckLevel: command.CheckLevel, Recover: !o.SafetyOff && len(o.Peers) > 1,
+		Dir: o.Dir, FS: o.FS, Node: uint64(o.Node), SafetyOff: o.SafetyOff, CheckLevel: command.CheckLevel, Recover: o.hasOthers(),
 	}); err != nil {
 		return err
 	}
@@ -115,6 +122,9 @@ func (r *Replica) openFiles() (err error) {
 	}
 	if installed != nil {
 		r.logger.Info("a checkpoint is installed", "entry", installed.Index, "term", installed.Term, "of node", installed.Node, "bytes", installed.Bytes())
+		if err := r.forgetSkips(); err != nil {
+			return err
+		}
 	}
 	if total, _ := r.dir.DiskBytes(); total > 0 {
 		for _, limit := range []*int64{&o.Limits.RetainBytes, &o.Limits.HoldBytes} {
@@ -141,7 +151,7 @@ func (r *Replica) openFiles() (err error) {
 		return err
 	}
 	r.state, r.files = disk, disk
-	r.offers.make, r.offers.drop = r.makeCheckpoint, func(Offer) { r.shelf.put(nil) }
+	r.offers.make, r.offers.drop, r.offers.damaged = r.makeCheckpoint, func(Offer) { r.shelf.put(nil) }, r.damagedForOthers
 	if err := r.loadSkips(); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ const (
 type scrub struct {
 	passes, bytes atomic.Int64
 	damage        atomic.Pointer[error]
+	kick          chan struct{} // capacity 1: don't wait for the next one
 }
 
 // ScrubStatus is what a node has read of its log and state on trial.
@@ -51,7 +52,7 @@ func (r *Replica) scrubLoop(stop <-chan struct{}) {
 	}
 	ctx, release := until(stop)
 	defer release()
-	for rest := limits.ScrubEvery / firstScrub; pause(ctx, rest); {
+	for rest := limits.ScrubEvery / firstScrub; r.untilScrub(ctx, rest); {
 		began := time.Now()
 		err := r.scrubOnce(ctx)
 		switch {
@@ -66,6 +67,30 @@ func (r *Replica) scrubLoop(stop <-chan struct{}) {
 			r.logger.Warn("log and state can't be read on trial; that is tried again", "error", err)
 		}
 		rest = max(limits.ScrubEvery-time.Since(began), limits.ScrubEvery/firstScrub)
+	}
+}
+
+// untilScrub waits until it is time for the next one; false: ctx has ended.
+func (r *Replica) untilScrub(ctx context.Context, rest time.Duration) bool {
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.scrubbed.kick:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// damagedForOthers takes damage that was met when another node asked for a checkpoint. Now isn't the time to recover: the other one is
+// away, and two would have no majority. Leadership goes to a node that may have a sound state for it; then it is this one's turn.
+func (r *Replica) damagedForOthers(err error) {
+	r.scrubbed.damage.Store(&err)
+	r.logger.Error("a node needs a checkpoint, and this one's state is damaged; another one is to lead", "error", err)
+	r.events.put(event{kind: evTransfer})
+	select {
+	case r.scrubbed.kick <- struct{}{}:
+	default:
 	}
 }
 

@@ -36,6 +36,17 @@ func (r *Replica) loadSkips() error {
 	return nil
 }
 
+// forgetSkips drops a list that can't be read, behind a checkpoint that was installed: what this node would have passed over, the others have, and
+// the checkpoint's state with them. The next look at the list would find the damage again otherwise, and the node recover without an end.
+func (r *Replica) forgetSkips() error {
+	_, err := r.dir.Skips()
+	if !errors.Is(err, store.ErrCorrupt) {
+		return err
+	}
+	r.logger.Warn("the list of skipped entries is removed, since the checkpoint has what it was for", "error", err)
+	return r.dir.SetSkips(nil)
+}
+
 // SkipOptions name an entry to be skipped in the directory of a node that isn't running.
 type SkipOptions struct {
 	// Dir is the data directory, in FS (nil: the operating system's).

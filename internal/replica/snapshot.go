@@ -103,7 +103,9 @@ type offers struct {
 	log  Log
 	make func() (Offer, error) // nil: there are none
 	drop func(Offer)
-	wake chan struct{} // capacity 1: one is wanted
+	// damaged is told of damage that stood in the way of making one; nil: that ends the node.
+	damaged func(error)
+	wake    chan struct{} // capacity 1: one is wanted
 
 	made    atomic.Pointer[Offer]
 	wanted  atomic.Bool
@@ -172,8 +174,11 @@ func (s *offers) step(now time.Duration, applied uint64, logger *slog.Logger) er
 	if s.due(old, applied) {
 		s.forget(old)
 		o, err := s.make()
-		if errors.Is(err, store.ErrDisk) || errors.Is(err, store.ErrCorrupt) {
+		if errors.Is(err, store.ErrDisk) || errors.Is(err, store.ErrCorrupt) && s.damaged == nil {
 			return err
+		}
+		if errors.Is(err, store.ErrCorrupt) {
+			s.damaged(err)
 		}
 		if err != nil {
 			// A full disk, most likely. The node that is behind asks again.

@@ -205,6 +205,40 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
+// TestKnowsOthers: members or founding voters that aren't the node itself, also where the stamp or one of the lists can't be read.
+func TestKnowsOthers(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	d, err := Open(Options{Dir: "/data", FS: mem, Node: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	knows := func(want bool, what string) {
+		t.Helper()
+		if got := KnowsOthers(mem, "/data", 1); got != want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	knows(false, "no list")
+	if err := errors.Join(d.SetVoters([]uint64{1}), d.SetMembers(map[uint64]string{1: "a:1"})); err != nil {
+		t.Fatal(err)
+	}
+	knows(false, "alone in both")
+	if err := d.SetMembers(map[uint64]string{1: "a:1", 4: "b:1"}); err != nil {
+		t.Fatal(err)
+	}
+	knows(true, "a member")
+	flipByte(t, mem, "/data/STAMP", 30)
+	flipByte(t, mem, "/data/VOTERS", 0)
+	knows(true, "a member, and the rest is damaged")
+	flipByte(t, mem, "/data/MEMBERS", 0)
+	knows(false, "all is damaged")
+	if err := d.SetVoters([]uint64{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	knows(true, "voters, and the members are damaged")
+}
+
 // TestRebirth: a stamp that is gone or damaged is made anew from the segments, marked as damaged, under another key; for a node that recovers
 // only, and where they say that the directory is its own.
 func TestRebirth(t *testing.T) {
@@ -247,6 +281,10 @@ func TestRebirth(t *testing.T) {
 		d.Close()
 		if err := c.do(mem); err != nil {
 			t.Fatal(err)
+		}
+		whose, ok, err := WhoseLog(mem, "/data")
+		if want := (Stamp{Cluster: [16]byte{9}, Node: 1, History: 4}); err != nil || ok != (c.what != "no segment") || ok && whose != want {
+			t.Errorf("%s: the log is %+v's: %v, %v", c.what, whose, ok, err)
 		}
 		opts := c.opts
 		opts.Dir, opts.FS = "/data", mem

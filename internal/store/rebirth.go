@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -38,6 +40,34 @@ func (d *Dir) rebirth(opts Options, why error) (Stamp, uint64, error) {
 	}
 	key := d.draw()
 	return s, key, writeStamp(d.fs, d.path, s, key)
+}
+
+// WhoseLog is whose a directory is by what its log says of itself: a stamp that is gone or damaged is made anew from that (Options.Recover). false: the
+// log doesn't say. It writes nothing and locks nothing. A nil file system is the operating system's.
+func WhoseLog(files FS, dir string) (Stamp, bool, error) {
+	d := unopened(files, dir)
+	h, _, err := d.newestHeader()
+	if err != nil || h == nil || h.cluster == [16]byte{} {
+		return Stamp{}, false, err
+	}
+	return Stamp{Cluster: h.cluster, Node: h.node, History: h.history}, true, nil
+}
+
+// KnowsOthers says that a directory names other nodes than this one, among the members or the founding voters, whatever its stamp is like.
+func KnowsOthers(files FS, dir string, node uint64) bool {
+	d := unopened(files, dir)
+	members, _ := d.Members() // a file that can't be read names nobody
+	voters, _ := d.Voters()
+	ids := slices.AppendSeq(voters, maps.Keys(members))
+	return slices.ContainsFunc(ids, func(id uint64) bool { return id != node })
+}
+
+// unopened is a directory to be looked into.
+func unopened(files FS, dir string) *Dir {
+	if files == nil {
+		files = vfs.Default
+	}
+	return &Dir{fs: files, path: dir}
 }
 
 // newestHeader is the header of the segment that was begun last, and the newest generation that there is; nil where no segment
