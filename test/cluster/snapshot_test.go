@@ -18,8 +18,6 @@ import (
 	"github.com/oncemq/oncemq"
 	"github.com/oncemq/oncemq/internal/admin"
 	"github.com/oncemq/oncemq/internal/localcluster"
-	"github.com/oncemq/oncemq/internal/state"
-	"github.com/oncemq/oncemq/internal/store"
 )
 
 // load sends messages until it is stopped, at most so many a second.
@@ -114,17 +112,6 @@ func eventually(tb testing.TB, bound time.Duration, what string, ok func() bool)
 
 var statusClient = &http.Client{Timeout: 2 * time.Second}
 
-// applied is a node's applied index, 0 where it doesn't answer.
-func (n *Node) applied() uint64 {
-	var st admin.Status
-	ctx, cancel := context.WithTimeout(context.Background(), statusClient.Timeout)
-	defer cancel()
-	if err := admin.Call(ctx, n.Admin, http.MethodGet, "/api/v1/status", nil, &st); err != nil {
-		return 0
-	}
-	return st.AppliedIndex
-}
-
 // says counts a text in the node's log.
 func (n *Node) says(text string) int {
 	b, err := os.ReadFile(n.LogPath)
@@ -147,109 +134,6 @@ func (c *Cluster) purge(queue string) {
 // follower is a node that doesn't lead.
 func (c *Cluster) follower() *Node {
 	return c.Nodes[c.Leader().ID%len(c.Nodes)]
-}
-
-// same kills all nodes and compares their states at the same index, as their disks have them.
-func (c *Cluster) same() {
-	c.tb.Helper()
-	var at uint64
-	eventually(c.tb, time.Minute, "all nodes have applied the same", func() bool {
-		at = c.Nodes[0].applied()
-		for _, n := range c.Nodes[1:] {
-			if n.applied() != at {
-				return false
-			}
-		}
-		return at > 0
-	})
-	for _, n := range c.Nodes {
-		n.Kill()
-	}
-	disks := make([]*offline, len(c.Nodes))
-	for i, n := range c.Nodes {
-		disks[i] = openOffline(c.tb, n)
-		at = max(at, disks[i].state.AppliedIndex())
-	}
-	var sums []uint64
-	for _, d := range disks {
-		sums = append(sums, d.digest(at))
-	}
-	for i, sum := range sums {
-		if sum != sums[0] {
-			c.tb.Errorf("at entry %d node %d has digest %016x, node 1 has %016x", at, i+1, sum, sums[0])
-		}
-	}
-}
-
-// offline is the directory of a node that is killed.
-type offline struct {
-	tb    testing.TB
-	dir   *store.Dir
-	log   *store.Log
-	state *store.State
-}
-
-func openOffline(tb testing.TB, n *Node) *offline {
-	tb.Helper()
-	d := &offline{tb: tb}
-	var err error
-	if d.dir, err = store.Open(store.Options{Dir: n.Dir, Node: uint64(n.ID)}); err != nil {
-		tb.Fatal(err)
-	}
-	if _, err = d.dir.Install(store.LogOptions{}); err != nil {
-		tb.Fatal(err)
-	}
-	if d.log, err = d.dir.OpenLog(store.LogOptions{}); err != nil {
-		tb.Fatal(err)
-	}
-	if d.state, err = d.dir.OpenState(store.StateOptions{}); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _, _, _ = d.state.Close(), d.log.Close(), d.dir.Close() })
-	return d
-}
-
-// digest is that of the state after an entry: what the disk has, and the log from there on.
-func (d *offline) digest(at uint64) uint64 {
-	d.tb.Helper()
-	var keys, values [][]byte
-	bodies, behind := state.BodyRange(0)
-	for _, r := range [][2][]byte{{{0, 0}, bodies}, {behind, {0, 1}}} {
-		err := d.state.IterateRange(r[0], r[1], func(k, v []byte) bool {
-			keys, values = append(keys, append([]byte(nil), k...)), append(values, append([]byte(nil), v...))
-			return true
-		})
-		if err != nil {
-			d.tb.Fatal(err)
-		}
-	}
-	next := 0
-	m, err := state.Load(0, func() ([]byte, []byte, bool) {
-		if next == len(keys) {
-			return nil, nil, false
-		}
-		next++
-		return keys[next-1], values[next-1], true
-	})
-	if err != nil {
-		d.tb.Fatal(err)
-	}
-	batch := d.state.NewBatch()
-	for i := d.state.AppliedIndex() + 1; i <= at; i++ {
-		entries, err := d.log.Entries(nil, i, i+1, 0)
-		if err != nil {
-			d.tb.Fatal(err)
-		}
-		if len(entries[0].Data) > 0 && entries[0].Type == 0 {
-			if _, err := m.Apply(i, entries[0].Data, batch, nil); err != nil {
-				d.tb.Fatal(err)
-			}
-		}
-		if batch.Reset(); i > d.log.LastIndex() {
-			d.tb.Fatalf("entry %d isn't there", i)
-		}
-	}
-	return m.Digest()
 }
 
 // generation is the newest generation of a node's log and state that has a directory of its own; empty: none has.
@@ -385,5 +269,5 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	}
 	l.stop()
 	t.Logf("%d messages acknowledged", l.acked.Load())
-	c.same()
+	c.Same()
 }
