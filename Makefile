@@ -59,7 +59,7 @@ interop: ## other people's clients and faults that need processes, against the r
 	cd test && $(GO) vet ./... && ONCEMQ_SETUP=1 $(GO) test -count=1 -p 1 -timeout 30m ./...
 
 faults: ## every row of docs/faults.md that needs real processes, disks and sockets; as root for most
-	cd test && ONCEMQ_LONG=1 ONCEMQ_SOAK_MINUTES=1 $(GO) test -v -count=1 -timeout 30m ./faults
+	cd test && ONCEMQ_LONG=1 ONCEMQ_SOAK_MINUTES=1 $(GO) test -v -count=1 -timeout 90m ./faults
 
 soak: ## the nemesis: faults by twos and threes, MINUTES long, as SEED says
 	cd test && ONCEMQ_LONG=1 ONCEMQ_SOAK_MINUTES=$(MINUTES) ONCEMQ_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -run Row104 ./faults

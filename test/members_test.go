@@ -329,6 +329,16 @@ func TestClusterLife(t *testing.T) {
 	}
 	l.goesOn(t, "kill -9 of all three")
 	m1.await("all three again", voters(1, 2, 3))
+	// A node that has joined finds its stamp damaged: it says itself whose it is, and recovers from the others, whom it knows.
+	m2.stop(syscall.SIGKILL)
+	flip(t, filepath.Join(m2.data(), "STAMP"), 30)
+	m2.serve()
+	m1.await("node 2 with its stamp again", voters(1, 2, 3))
+	m1.ok("await-quorum", "--timeout", "60s")
+	l.goesOn(t, "a damaged stamp")
+	if b, _ := os.ReadFile(m2.log); !strings.Contains(string(b), "recovers from the others") {
+		t.Error("node 2 found no damage")
+	}
 	if out := m3.ok("step-down"); !strings.Contains(out, "leads") {
 		t.Error(out)
 	}
@@ -355,6 +365,19 @@ func TestClusterLife(t *testing.T) {
 	m1.await("alone again", voters(1))
 	l.goesOn(t, "shrinking")
 	l.check(g)
+}
+
+// flip changes a bit of a file.
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		b[at] ^= 1
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // replace has a machine, whose place is found already, join for node old.

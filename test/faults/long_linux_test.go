@@ -1,12 +1,10 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -433,36 +431,6 @@ func (w *World) Lose(n *cluster.Node) {
 	w.run("rm", "-rf", n.Dir)
 	w.run("mv", whole, n.Dir)
 	w.Start(n)
-}
-
-// oldest and newest are the first and the last file by a pattern, in the generation of a directory.
-func oldest(dir, pattern string) string { return slices.Min(matching(dir, pattern)) }
-func newest(dir, pattern string) string { return slices.Max(matching(dir, pattern)) }
-
-func matching(dir, pattern string) []string {
-	for _, base := range []string{"gen-*", "."} {
-		list, err := filepath.Glob(filepath.Join(dir, base, pattern))
-		if err == nil && len(list) > 0 {
-			return list
-		}
-	}
-	return []string{filepath.Join(dir, "log", "missing")}
-}
-
-// flip changes one bit of a file.
-func flip(path string, at int64) (err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	b := []byte{0}
-	if _, err := f.ReadAt(b, at); err != nil {
-		return err
-	}
-	b[0] ^= 4
-	_, err = f.WriteAt(b, at)
-	return err
 }
 
 // Row 55: a limit on the size of files (EFBIG) ends a node with a clean error.

@@ -19,6 +19,9 @@ type Nemesis struct {
 	deck   []int        // of them, shuffled: each happens once before any happens again
 	dead   map[int]bool // the nodes that this round has ended
 	traced map[int]bool // those whose system calls it has in its hands
+	after  []func()     // what has to be done when all run again
+	// unsound is the node whose directory this round has damaged; nil: none. A second one may not be: the two would have no majority.
+	unsound *cluster.Node
 
 	played   map[string]int // by name
 	combined [4]int         // rounds, by how many faults they had
@@ -51,6 +54,14 @@ func (w *World) NewNemesis(seed uint64) *Nemesis {
 		{"flip a bit", x.flipBit},
 		{"jam clients", x.jamClients},
 		{"reset clients", x.resetClients},
+		{"bit in the log", x.bitIn("log")},
+		{"bit in the state", x.bitIn("state")},
+		{"bit in a small file", x.bitIn(".")},
+		{"bit while it runs", x.bitWhileRunning},
+		{"segment is cut", x.segmentIsCut},
+		{"segment is gone", x.segmentIsGone},
+		{"transfer", x.transfer},
+		{"drain", x.drain},
 	}
 	if os.Getenv(private) != "" {
 		x.happen = append(x.happen, happening{"starve", x.starve})
@@ -69,7 +80,7 @@ func (w *World) NewNemesis(seed uint64) *Nemesis {
 // then commits must go on.
 func (x *Nemesis) Round() {
 	x.w.tb.Helper()
-	x.dead, x.traced = make(map[int]bool), make(map[int]bool)
+	x.dead, x.traced, x.after, x.unsound = make(map[int]bool), make(map[int]bool), nil, nil
 	var heals []func()
 	var names []string
 	for range 2 + x.rng.IntN(2) {
@@ -92,6 +103,9 @@ func (x *Nemesis) Round() {
 		}
 	}
 	x.w.Note("healed")
+	for _, do := range x.after {
+		do()
+	}
 	for _, node := range x.w.Nodes {
 		node.WaitReady()
 	}

@@ -29,7 +29,7 @@ func TestRow104Nemesis(t *testing.T) {
 	minutes, seed := setting(t, "ONCEMQ_SOAK_MINUTES", 1), setting(t, "ONCEMQ_SEED", 1)
 	// A round may keep a majority away for 15 s, and on a machine with other work all
 	// nodes take that long again to be back.
-	o := Options{Proxies: true, Rate: 150, Patience: 2 * time.Minute}
+	o := Options{Proxies: true, Rate: 150, Patience: 2 * time.Minute, Flags: scrubbed}
 	if _, err := exec.LookPath("mkfs.ext4"); err == nil && os.Getenv(private) != "" {
 		o.Disks = NewLoopDisk
 	}
