@@ -166,9 +166,12 @@ func (s *Server) Run(ctx context.Context, log frontend.Log) error {
 	done := make(chan struct{})
 	tended := make(chan struct{})
 	go func() { defer close(tended); s.orphans.tend(node, done) }()
-	unhook := context.AfterFunc(ctx, s.closeListeners)
+	closed := make(chan struct{})
+	unhook := context.AfterFunc(ctx, func() { defer close(closed); s.closeListeners() })
 	err := s.acceptAll()
-	unhook()
+	if !unhook() {
+		<-closed // or the address is still in use when Run has returned: who closes a listener that is being closed doesn't wait for the other
+	}
 	reason := "this node's listener failed: connect to another node"
 	if ctx.Err() != nil {
 		err, reason = nil, "this node stops: connect to another node"

@@ -454,6 +454,41 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// lateListener is a listener whose first Close takes until finish is closed, although it listens no more and a second one returns at once: as the
+// system's do.
+type lateListener struct {
+	net.Listener
+	closing       atomic.Bool
+	begun, finish chan struct{}
+}
+
+func (l *lateListener) Close() error {
+	first := l.closing.CompareAndSwap(false, true)
+	err := l.Listener.Close()
+	if first {
+		close(l.begun)
+		<-l.finish
+	}
+	return err
+}
+
+// Run returns when its addresses are free: a node that begins anew binds them again at once.
+func TestStopFreesTheAddress(t *testing.T) {
+	n := start(t)
+	l := &lateListener{Listener: n.s.listeners[0].Listener, begun: make(chan struct{}), finish: make(chan struct{})}
+	n.s.listeners[0].Listener = l
+	stopped := make(chan struct{})
+	go func() { n.stop(); close(stopped) }()
+	<-l.begun
+	select {
+	case <-stopped:
+		t.Error("Run has returned while its listener is being closed")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(l.finish)
+	<-stopped
+}
+
 // A peer that reads nothing doesn't keep a node from stopping.
 func TestStopWithoutAReader(t *testing.T) {
 	n := start(t)
