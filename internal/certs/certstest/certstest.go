@@ -96,6 +96,7 @@ func (a *Authority) Sign(file, request string, usages ...x509.ExtKeyUsage) (cert
 	block, _ := pem.Decode(text)
 	if block == nil {
 		a.t.Fatalf("%s isn't in PEM form", request)
+		return ""
 	}
 	r, err := x509.ParseCertificateRequest(block.Bytes)
 	if err == nil {
