@@ -287,6 +287,8 @@ func (x *admin) send(queue string) {
 		case errors.Is(err, client.ErrUnknown):
 		case errors.As(err, &refused) && refused.Condition == amqp.ErrCondNotFound:
 			w.told(op)
+		case errors.As(err, &refused):
+			op.Kind = Create // the message was refused; the queue that it was for may have been made
 		default:
 			op.void = true
 		}

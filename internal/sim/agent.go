@@ -246,8 +246,10 @@ type core struct {
 	c *client.Core
 	// available is called for a receiver that has something.
 	available map[*client.Receiver]func()
-	gone      func(err error) // the client is over
-	breaks    int             // connections that it lost
+	// arrivals are when what lies at a receiver came, in order.
+	arrivals map[*client.Receiver][]time.Duration
+	gone     func(err error) // the client is over
+	breaks   int             // connections that it lost
 }
 
 // newCore starts a Go client.
@@ -266,7 +268,7 @@ func (w *world) newCore(name string) (*agent, *core) {
 // newCoreAt starts a Go client that knows those nodes.
 func (w *world) newCoreAt(name string, addrs []string) (*agent, *core) {
 	a := &agent{w: w, name: name}
-	k := &core{a: a, available: map[*client.Receiver]func(){}}
+	k := &core{a: a, available: map[*client.Receiver]func(){}, arrivals: map[*client.Receiver][]time.Duration{}}
 	a.m = k
 	var nonce [16]byte
 	binary.BigEndian.PutUint64(nonce[:], w.rng.Uint64())
@@ -297,6 +299,7 @@ func (k *core) events() (moved bool) {
 				f()
 			}
 		case client.Available:
+			k.arrivals[ev.Receiver] = append(k.arrivals[ev.Receiver], k.a.w.now)
 			if f := k.available[ev.Receiver]; f != nil {
 				f()
 			}
@@ -322,6 +325,19 @@ func (k *core) events() (moved bool) {
 		}
 	}
 	return moved
+}
+
+// take takes a delivery, nil if there is none, and says when it came at the earliest: one that is given up while it lies here leaves
+// its moment to the next.
+func (k *core) take(r *client.Receiver) (d *client.Delivery, arrived time.Duration) {
+	if d = r.Take(); d == nil {
+		delete(k.arrivals, r)
+		return nil, 0
+	}
+	if moments := k.arrivals[r]; len(moments) > 0 {
+		arrived, k.arrivals[r] = moments[0], moments[1:]
+	}
+	return d, arrived
 }
 
 // then sets what happens at the end of an operation; at once where it has ended.

@@ -21,8 +21,9 @@ func attemptOf(tag []byte) uint32 {
 }
 
 // handedOut is K11: once somebody has a newer hand-out of a message, no node writes an older one [3.8]. What was on its way, or
-// lay at a client that stood still or has lost its connection, may come late.
-func (w *world) handedOut(a *agent, m *message, queue string, attempt uint32) {
+// lay at a client that stood still or has lost its connection, may come late. It came to the client at arrived or later: what that has
+// asked for in advance lies there for as long as it is busy.
+func (w *world) handedOut(a *agent, m *message, queue string, attempt uint32, arrived time.Duration) {
 	if queue != m.queue {
 		return
 	}
@@ -33,8 +34,8 @@ func (w *world) handedOut(a *agent, m *message, queue string, attempt uint32) {
 	}
 	w.count("late hand-out")
 	onItsWay := w.knobs.clientDelay[1] + time.Millisecond
-	if a.sock == nil || a.away || a.sock.late() || a.wentOn > last.at || w.now <= last.at+onItsWay {
+	if a.sock == nil || a.away || a.sock.late() || a.wentOn > last.at || arrived <= last.at+onItsWay {
 		return
 	}
-	w.fail("K11", "%s got hand-out %d of %s %v after %s got hand-out %d", a.name, attempt, m.id, w.now-last.at, last.to.name, last.attempt)
+	w.fail("K11", "%s got hand-out %d of %s %v after %s got hand-out %d", a.name, attempt, m.id, arrived-last.at, last.to.name, last.attempt)
 }

@@ -73,9 +73,9 @@ func (x *mover) begin() {
 // work adds a delivery or a send, or both.
 func (x *mover) work() {
 	if x.w.chance(70) {
-		if d := x.r.Take(); d != nil {
+		if d, arrived := x.k.take(x.r); d != nil {
 			if m := x.w.delivered(x.a.name, x.from, d.Payload); m != nil {
-				x.w.handedOut(x.a, m, x.from, d.Attempt())
+				x.w.handedOut(x.a, m, x.from, d.Attempt(), arrived)
 				x.settle(d, m)
 			}
 		}

@@ -83,7 +83,7 @@ func (p *plain) moved(ev *engine.Event) {
 	case engine.Received:
 		m := p.w.delivered(p.a.name, p.in, bytes.Clone(ev.Delivery.Payload))
 		if m != nil {
-			p.w.handedOut(p.a, m, p.in, attemptOf(ev.Delivery.Tag()))
+			p.w.handedOut(p.a, m, p.in, attemptOf(ev.Delivery.Tag()), p.w.now)
 			p.waiting = append(p.waiting, taken{ev.Delivery, m})
 		}
 	case engine.Disposed:

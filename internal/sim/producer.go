@@ -156,7 +156,7 @@ func (c *consumer) take() {
 	if c.open > 0 || c.left == 0 || c.w.winding || c.r.Err() != nil {
 		return
 	}
-	d := c.r.Take()
+	d, arrived := c.k.take(c.r)
 	if d == nil {
 		return
 	}
@@ -164,7 +164,7 @@ func (c *consumer) take() {
 	if m == nil {
 		return
 	}
-	c.w.handedOut(c.a, m, c.queue, d.Attempt())
+	c.w.handedOut(c.a, m, c.queue, d.Attempt(), arrived)
 	c.w.inOrder(c.last, m, d.Attempt(), c.a.name)
 	c.left--
 	c.open++

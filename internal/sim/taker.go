@@ -101,7 +101,7 @@ func (p *taker) received(d *engine.Delivery) {
 	if m == nil {
 		return
 	}
-	p.w.handedOut(p.a, m, p.queue, attemptOf(d.Tag()))
+	p.w.handedOut(p.a, m, p.queue, attemptOf(d.Tag()), p.w.now)
 	if p.hold > 0 {
 		p.soon(p.hold, func() { p.accept(d, m) })
 		return
