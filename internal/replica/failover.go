@@ -143,23 +143,23 @@ func (c *core) refused(node uint64) {
 	c.failover.campaignAt = c.now + c.jitter(deadJitter)
 }
 
-// anyone fits every peer.
-func anyone(uint64) bool { return true }
+// stays says that a node isn't to leave the cluster.
+func (c *core) stays(id uint64) bool { return !c.progress.members.leaving(id) }
 
-// handOver hands leadership to a node, 0: to any; to nobody else.
+// handOver hands leadership to a node that stays in the cluster, 0: to any; to nobody else.
 func (c *core) handOver(to uint64) {
-	c.transfer(func(id uint64) bool { return to == 0 || id == to })
+	c.transfer(func(id uint64) bool { return c.stays(id) && (to == 0 || id == to) })
 }
 
-// transfer hands leadership to the voter that has most of the log, of those that fit and stay in the cluster; without one it stays.
+// transfer hands leadership to the voter that has most of the log, of those that fit; without one it stays here.
 func (c *core) transfer(fits func(id uint64) bool) {
 	if !c.leads() {
 		return
 	}
 	best, match := uint64(0), uint64(0)
 	c.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		stays := c.config.Role(command.NodeID(id)) == state.RoleVoter && !c.progress.members.leaving(id)
-		if id != c.self && c.failover.up[id] && pr.Match >= match && stays && fits(id) {
+		votes := c.config.Role(command.NodeID(id)) == state.RoleVoter
+		if id != c.self && c.failover.up[id] && pr.Match >= match && votes && fits(id) {
 			best, match = id, pr.Match
 		}
 	})
@@ -200,7 +200,7 @@ func (c *core) checkDisk() {
 	if d.behind >= slowTicks && !c.transferring() {
 		d.behind = 0
 		c.logger.Error("this node's disk is much slower than the others'; handing leadership over")
-		c.transfer(func(id uint64) bool { return whole[id] })
+		c.transfer(func(id uint64) bool { return whole[id] && c.stays(id) })
 		return
 	}
 	if match >= c.commit || match != c.disk.match {
@@ -209,7 +209,7 @@ func (c *core) checkDisk() {
 	}
 	if c.now-c.disk.since > diskStall && !c.transferring() {
 		c.logger.Error("this node's disk takes nothing while the others' do; handing leadership over", "for", c.now-c.disk.since)
-		c.transfer(anyone)
+		c.transfer(c.stays)
 	}
 }
 

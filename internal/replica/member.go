@@ -103,17 +103,26 @@ func single(kind pb.ConfChangeType, id command.NodeID) move {
 	return move{change: &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: kind.Enum(), NodeId: proto.Uint64(uint64(id))}}}}
 }
 
-// leaveJoint ends a joint change, by one of the new voters.
+// leaveJoint ends a joint change, by one of the new voters: one that stays in the cluster where there is one that has caught up.
 func (s *situation) leaveJoint() move {
 	if slices.Contains(s.config.Voters, s.self) {
 		return move{change: &pb.ConfChangeV2{}}
 	}
+	var next command.NodeID
 	for _, id := range s.config.Voters {
-		if s.caughtUp(id) {
+		switch leaves := s.leaving(id); {
+		case s.caughtUp(id) && !leaves:
 			return move{transfer: id}
+		case s.caughtUp(id) && next == 0:
+			next = id // it hands over in its turn
 		}
 	}
-	return move{}
+	return move{transfer: next}
+}
+
+// leaving says that a member is to go.
+func (s *situation) leaving(id command.NodeID) bool {
+	return slices.ContainsFunc(s.members, func(x state.MemberInfo) bool { return x.ID == id && x.Leaving })
 }
 
 // voters are who should vote next, ascending: the voters that stay, then learners that have caught up, then, so that the number is three while

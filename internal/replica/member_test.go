@@ -69,6 +69,8 @@ func TestPlan(t *testing.T) {
 		{"one leaves while three come", "1- 2 3 4", with(voters(1), 2, 3, 4), ids(2, 3), 1, "joint ConfChangeAddNode(2) ConfChangeAddNode(3)"},
 		{"a joint change ends", "1 2 3- 4", joint(ids(1, 2, 4), ids(1, 2, 3)), nil, 1, "leave"},
 		{"but not by who goes", "1 2 3- 4", joint(ids(1, 2, 4), ids(1, 2, 3)), ids(2, 4), 3, "transfer to 2"},
+		{"it hands over to one that stays", "1- 2- 3 4 5", joint(ids(1, 3, 4), ids(1, 2, 3)), ids(1, 3, 4), 2, "transfer to 3"},
+		{"or to one that goes as well, where the others aren't ready", "1- 2- 3 4 5", joint(ids(1, 3, 4), ids(1, 2, 3)), ids(1), 2, "transfer to 1"},
 		{"nor without somebody to lead", "1 2 3- 4", joint(ids(1, 2, 4), ids(1, 2, 3)), nil, 3, nothing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
