@@ -43,13 +43,15 @@ const (
 	AlwaysLease       Mutant = "lease-without-end"             // [3.8] a cut-off home goes on handing out
 	OldQuorum         Mutant = "old-quorum"                    // [8.8] a leader counts by the configuration before a change
 	ChangeNotStored   Mutant = "configuration-not-stored"      // [8.8] a restart goes on with the configuration of before
+	AskerCounts       Mutant = "asker-counts"                  // C14: a leader that nobody else hears confirms what a damaged node begins anew with
+	LowCheckpoint     Mutant = "checkpoint-too-low"            // C14: what it confirms has less than the leader's log had
 	EarlyAnswer       Mutant = "discharge-answered-at-once"    // C3: accepted before the entry is applied
 	EarlySent         Mutant = "send-answered-at-once"         // C9: the same for plain sends
 	UnknownRolledBack Mutant = "unknown-is-called-rolled-back" // S5: the client guesses after a lost connection
 	ClientRepeats     Mutant = "client-numbers-anew"           // C9: what the client says again gets a new number
 )
 
-// Members are the faults of changes of the membership. The simulator's worlds have none yet; a test of package replica finds them.
+// Members are those of All that changes of the membership show: a test of package replica finds them as well.
 func Members() []Mutant { return []Mutant{OldQuorum, ChangeNotStored} }
 
 // All are the faults that the simulator finds, in the order of their rules.
@@ -58,6 +60,7 @@ func All() []Mutant {
 		LastNumber, AnyEpoch, ConnOutlivesEpoch, FormerConnLives, OperationCount, OutcomeLookup, OutcomeUndecided, HalfCommit,
 		RollbackKeeps, AbsentAccepted, WithdrawPartly, AnyAttempt, ReturnedLast, NumberRepeats, GraceForever, StreamNotStored,
 		OutcomeNotStored, MapOrder, NoSync, VoteNotStored, IndexApart, MemoryCut, EarlyApply, NoRewind, LocalBarrier, AlwaysLease,
+		OldQuorum, ChangeNotStored, AskerCounts, LowCheckpoint,
 		NameNotSynced, SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked,
 		EarlyAnswer, EarlySent, UnknownRolledBack, ClientRepeats,
 	}

@@ -1,5 +1,7 @@
 package replica
 
+import "github.com/oncemq/oncemq/internal/mutant"
+
 // A node that doesn't know any more what it promised, entries or votes, asks a leader. The leader confirms three things: it hears
 // from a majority in its own term after the question; the asker isn't counted in that, for it answers no heartbeat while it
 // recovers; and the checkpoint that it offers goes at least as far as its log went when it was asked. store.Confirmed says why
@@ -30,8 +32,11 @@ func (c *core) confirm(from uint64, id [16]byte) (term, last uint64) {
 		c.askings[from] = a
 		c.barriers.wait(c.now, func(bool) {})
 	}
-	if !a.heard {
+	if !a.heard && !mutant.On(mutant.AskerCounts) {
 		return c.term, 0
+	}
+	if mutant.On(mutant.LowCheckpoint) {
+		return c.term, 1
 	}
 	return c.term, a.last
 }

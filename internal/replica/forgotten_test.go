@@ -27,7 +27,7 @@ func TestForgottenUnderANewLeader(t *testing.T) {
 	})
 	f.crash()
 	f.files, f.ends = old, true
-	leader.Transfer()
+	leader.Transfer(0)
 	w.until("another leads", func() bool { return third.Status().Role == roleLeader })
 	f.start()
 	w.until("it finds out", func() bool { return f.ended != nil })

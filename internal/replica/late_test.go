@@ -26,7 +26,7 @@ func TestAnswerToAnEarlierTerm(t *testing.T) {
 	w.ready()
 	old := w.leader()
 	third := w.nodes[old.id%3].id
-	old.Transfer()
+	old.Transfer(0)
 	var leader *steppedNode
 	w.until("another leads, and has not heard of the third", func() bool {
 		w.wire = slices.DeleteFunc(w.wire, func(f wired) bool { return f.from == third || f.to == third })

@@ -57,11 +57,8 @@ func (r *Replica) Transfer(ctx context.Context, to command.NodeID) error {
 		return fmt.Errorf("no leader is known: %w", ErrNoQuorum)
 	case before.Leader == to:
 		return nil
-	case before.Leader == before.Node:
-		r.events.put(event{kind: evTransfer, from: uint64(to)})
-	default:
-		r.network.SendNote(uint64(before.Leader), peer.Note{Kind: peer.NoteTransfer, Node: uint64(to)})
 	}
+	r.askTransfer(before.Leader, to)
 	ctx, cancel := context.WithTimeout(ctx, transferWait)
 	defer cancel()
 	r.until(ctx, func() bool {
@@ -76,6 +73,15 @@ func (r *Replica) Transfer(ctx context.Context, to command.NodeID) error {
 		return fmt.Errorf("%w: node %d still leads; no other voter answers and is up to date", ErrNotLeading, now.Leader)
 	default:
 		return fmt.Errorf("%w: node %d leads; node %d has to be a voter that answers, is up to date and doesn't leave the cluster", ErrNotLeading, now.Leader, to)
+	}
+}
+
+// askTransfer asks the leader, which may be this node, to hand leadership over.
+func (s *steps) askTransfer(lead, to command.NodeID) {
+	if lead == s.opts.Node {
+		s.events.put(event{kind: evTransfer, from: uint64(to)})
+	} else {
+		s.network.SendNote(uint64(lead), peer.Note{Kind: peer.NoteTransfer, Node: uint64(to)})
 	}
 }
 

@@ -226,8 +226,15 @@ func (s *Stepper) Campaign() {
 	s.events.kick()
 }
 
-// Transfer has leadership handed over, if this node is the leader.
-func (s *Stepper) Transfer() { s.events.put(event{kind: evTransfer}) }
+// Transfer has leadership handed over to node to, 0: to any voter that fits. A node that doesn't lead asks the leader, if it knows one.
+func (s *Stepper) Transfer(to command.NodeID) {
+	if lead := s.Status().Leader; lead != 0 && lead != to {
+		s.askTransfer(lead, to)
+	}
+}
+
+// Removed says that a peer refuses this node's streams, as it knows that this node was removed from the cluster.
+func (s *Stepper) Removed(peer uint64) { s.handler.Removed(peer) }
 
 // Leave accepts nothing new and, with what is in flight, ends the node's epoch
 // (Mailbox.EpochEnded): the first half of an orderly stop.

@@ -97,9 +97,9 @@ func (a *agent) tick() {
 func (a *agent) dial(serial uint32, addr string) {
 	var id int
 	_, _ = fmt.Sscanf(addr, "n%d:", &id)
-	n := a.w.nodes[id-1]
+	n := a.w.nodeAt(id)
 	delay := a.w.between(100*time.Microsecond, time.Millisecond)
-	if n.dark || a.w.cutOff[n.id] {
+	if n != nil && (n.dark || a.w.cutOff[n.id]) {
 		delay = time.Second
 	}
 	a.w.after(delay, func() {
@@ -107,6 +107,8 @@ func (a *agent) dial(serial uint32, addr string) {
 			return
 		}
 		switch {
+		case n == nil:
+			a.m.dialed(serial, errRefused)
 		case n.dark || a.w.cutOff[n.id]:
 			a.m.dialed(serial, errTimeout)
 		case !n.up || n.epoch == 0 && !n.paused:
@@ -255,12 +257,12 @@ type core struct {
 // newCore starts a Go client.
 func (w *world) newCore(name string) (*agent, *core) {
 	addrs := []string{}
-	at := w.rng.IntN(len(w.nodes))
+	at := w.rng.IntN(w.reach())
 	if w.home > 0 {
 		at = w.home - 1
 	}
-	for i := range w.nodes {
-		addrs = append(addrs, address((at+i)%len(w.nodes)+1))
+	for i := range w.reach() {
+		addrs = append(addrs, address((at+i)%w.reach()+1))
 	}
 	return w.newCoreAt(name, addrs)
 }

@@ -18,6 +18,7 @@ func (w *world) check() {
 	}
 	w.checkDigests()
 	w.checkForgotten()
+	w.checkCivil()
 }
 
 // checkMessage is K1, K2 and K3: a message that is stored is consumed once or still there; one that is not is nowhere.
@@ -105,6 +106,7 @@ func (w *world) checkTx(t *txn) {
 func (w *world) applied(n *node) {
 	st := n.step.Status()
 	w.noteCommitted(n, st.Applied)
+	w.noteRemoved(n)
 	digest := n.step.Machine().Digest()
 	if old, ok := w.digests[st.Applied]; ok && old != digest {
 		w.fail("K8", "n%d has digest %x after entry %d, another node %x", n.id, digest, st.Applied, old)

@@ -57,7 +57,7 @@ type barrierAnswer struct {
 
 // accept takes a client's socket; false: refused, as the node has no epoch.
 func (n *node) accept(s *socket) bool {
-	if !n.up || n.epoch == 0 {
+	if !n.up || n.epoch == 0 || n.drained {
 		return false
 	}
 	n.lastLocal++

@@ -11,12 +11,13 @@ import (
 type stored struct {
 	term uint64
 	sum  uint32
+	kind uint8
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func storedEntry(e *store.Entry) stored {
-	return stored{e.Term, crc32.Update(uint32(e.Type), castagnoli, e.Data)}
+	return stored{e.Term, crc32.Update(uint32(e.Type), castagnoli, e.Data), e.Type}
 }
 
 // ledger is what a node has called durable, entry by entry: what it may tell a leader, and what its disk owes it (K9).
@@ -93,6 +94,11 @@ func (w *world) store(n *node, entries []store.Entry) {
 
 // committed notes what a node has applied: a majority called it durable before (K9).
 func (w *world) noteCommitted(n *node, applied uint64) {
+	for index := uint64(len(w.committed)) + 1; index <= min(applied, uint64(len(n.owed.entries))); index++ {
+		if n.owed.entries[index-1].kind == confChange {
+			w.noteConfiguration(n, index)
+		}
+	}
 	for index := uint64(len(w.committed)) + 1; index <= applied; index++ {
 		if index > uint64(len(n.owed.entries)) {
 			w.fail("K9", "n%d has applied entry %d, and has %d of them on disk", n.id, index, len(n.owed.entries))
@@ -100,18 +106,10 @@ func (w *world) noteCommitted(n *node, applied uint64) {
 		}
 		is := n.owed.entries[index-1]
 		w.committed = append(w.committed, is)
-		if have := w.holders(index, is); have < w.least() {
-			w.fail("K9", "n%d has applied entry %d, which is on the disks of %d of %d nodes", n.id, index, have, len(w.nodes))
+		if !w.safe(index, is) {
+			w.fail("K9", "n%d has applied entry %d, which is on the disks of %d of %d nodes, and the voters are %v", n.id, index, w.holders(index, is), len(w.nodes), w.electorates())
 		}
 	}
-}
-
-// least is how many disks have what was committed: a majority, less the one that has a right to have forgotten.
-func (w *world) least() int {
-	if w.doomed != nil {
-		return len(w.nodes) / 2
-	}
-	return len(w.nodes)/2 + 1
 }
 
 // holders counts the nodes whose disk owes an entry.
@@ -157,7 +155,7 @@ func (w *world) checkDisk(n *node, forgets bool) {
 // checkHolders: what was committed is on a majority of disks (K9).
 func (w *world) checkHolders(n *node) {
 	for i, is := range w.committed {
-		if w.holders(uint64(i)+1, is) < w.least() {
+		if !w.safe(uint64(i)+1, is) {
 			w.fail("K9", "entry %d was committed, and too few disks have it after n%d's end", i+1, n.id)
 			return
 		}
@@ -214,7 +212,7 @@ func (w *world) opened(n *node, log replica.Log) error {
 // forgotten. Before, it and a node that lags could elect a leader that lacks it (docs/faults.md, "A limit").
 func (w *world) caughtUp(but *node) bool {
 	for _, n := range w.nodes {
-		if n == but {
+		if n == but || n.gone {
 			continue
 		}
 		last := len(w.committed)

@@ -80,7 +80,7 @@ func (w *world) hangDisk(n *node, lasts time.Duration) {
 // mayDoom says that a node's disk may lose for good what it called durable: one node's in a world, for two of three that forget are
 // a majority, and nothing can be promised then.
 func (w *world) mayDoom(n *node) bool {
-	return len(w.nodes) > 1 && !n.gone && (w.doomed == nil || w.doomed == n)
+	return len(w.founders) > 1 && !w.lonely && w.lost == nil && !n.gone && !n.removed && (w.doomed == nil || w.doomed == n)
 }
 
 // lie lets a disk's syncs do nothing for a while, and then takes the power away.

@@ -11,6 +11,10 @@
 // a crash drops all of it but the disk. A Go client is a client.Core; somebody else's is an engine.Conn: one as Qpid JMS is,
 // takers that poll or hold, one that numbers its sends by itself, and a hostile one, whose bytes are wrong.
 //
+// In some worlds an operator changes the members ([world.startOperator]): nodes join, leave and take each other's places, under the same
+// faults and for the same checkers; K8 then also says that no id is used twice and that only who was removed ends as one that was, K10
+// that the members become those that were asked for.
+//
 // The interleavings of the design (numbers such as [1.1]) are played as stories of their own, in worlds without chance:
 // testdata/README.md is their table, and testdata has their transcripts.
 //

@@ -26,6 +26,7 @@ func (w *world) heal() {
 		n.dies, n.writes, n.flaps, n.slow, n.onEffect = 0, 0, 0, 0, nil
 		w.mend(n)
 		n.resume()
+		n.revive()
 		n.disk.Heal()
 		n.ill, n.hung, n.powerless = false, false, false
 	}
@@ -33,17 +34,16 @@ func (w *world) heal() {
 		s.up.release()
 		s.down.release()
 	}
-	dead := 0
-	if w.cfg.Liveness && len(w.nodes) > 1 {
-		dead = 1 + w.rng.IntN(len(w.nodes))
+	if w.cfg.Liveness && len(w.founders) > 1 && !w.lonely && w.lost == nil {
+		w.dead = w.nodes[w.rng.IntN(len(w.nodes))]
 		if w.doomed != nil {
-			dead = w.doomed.id
+			w.dead = w.doomed
 		}
-		w.nodes[dead-1].crash(w.chance(50))
-		w.nodes[dead-1].life++ // nobody starts it again
+		w.dead.crash(w.chance(50))
+		w.dead.life++ // nobody starts it again
 	}
 	for _, n := range w.nodes {
-		if n.id != dead {
+		if n != w.dead {
 			n.start()
 		}
 	}
@@ -64,13 +64,17 @@ func (w *world) finish() {
 				return false
 			}
 		}
-		return w.asker == nil || w.asker.open == 0
+		return (w.asker == nil || w.asker.open == 0) && (w.operator == nil || w.operator.over())
 	})
+	if w.operator != nil && !w.operator.over() {
+		w.fail("K10", "the operator has no answer %v after everything was healed", finishBound)
+	}
 	for _, j := range w.jobs {
 		if !j.over() {
 			w.fail("K10", "%s and is not done %v after everything was healed", j.about(), finishBound)
 		}
 	}
+	w.settleMembers()
 	w.rest()
 	w.probe()
 	for _, j := range w.jobs {

@@ -40,6 +40,9 @@ func (w *world) drawFault() func() {
 		if steps%2 == 0 {
 			return w.leader()
 		}
+		if w.operator != nil { // it may be one that has come since
+			return w.nodes[(n.id+steps)%len(w.nodes)]
+		}
 		return n
 	}
 	if w.knobs.real && w.rng.IntN(2) == 0 {
@@ -148,6 +151,7 @@ func (w *world) pauseNode(n *node, lasts time.Duration) {
 // shiftClock sets a wall clock forward or back.
 func (w *world) shiftClock(n *node, steps int) {
 	w.count("clock jump")
+	w.clocksRight = false
 	n.civil = time.Duration(steps-20) * 15 * time.Minute // far less than what outcomes are kept for
 	w.say("n%d's wall clock is off by %v", n.id, n.civil)
 }
@@ -263,7 +267,7 @@ func (w *world) force(n *node, steps int) {
 	n.run(n.life, func() {
 		w.count("forced election")
 		if steps%3 == 0 {
-			n.step.Transfer()
+			n.step.Transfer(0)
 		} else {
 			n.step.Campaign()
 		}

@@ -32,7 +32,7 @@ type foreign struct {
 
 // newForeign starts a client by that name; its functions are to be set before the world goes on.
 func (w *world) newForeign(name string) *foreign {
-	g := &foreign{a: &agent{w: w, name: name}, w: w, at: w.rng.IntN(len(w.nodes)), serial: 1, pace: w.pace()}
+	g := &foreign{a: &agent{w: w, name: name}, w: w, at: w.rng.IntN(w.reach()), serial: 1, pace: w.pace()}
 	if w.home > 0 {
 		g.at = w.home - 1
 	}
@@ -59,7 +59,7 @@ func (g *foreign) now() time.Time { return g.a.clock() }
 func (g *foreign) reconnect(pause time.Duration) {
 	g.reset()
 	g.conn, g.session, g.tickAt = nil, nil, time.Time{}
-	g.at = (g.at + 1) % len(g.w.nodes)
+	g.at = (g.at + 1) % g.w.reach()
 	g.retry = g.now().Add(pause)
 	g.serial++
 }

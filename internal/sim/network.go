@@ -208,6 +208,9 @@ func (l *link) dial(pause time.Duration) {
 		cut := l.blocked || back.blocked
 		switch {
 		case l.to.up && !cut && !l.to.paused:
+			if l.stranger() {
+				return
+			}
 			l.up = true
 			l.w.say("n%d reaches n%d", l.from.id, l.to.id)
 			l.from.step.PeerUp(uint64(l.to.id))

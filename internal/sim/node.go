@@ -54,6 +54,8 @@ type node struct {
 	flipped bool // a bit of its disk
 	held    bool // it stays down until the others have everything
 	gone    bool // it stays down
+	removed bool // it is no member any more
+	drained bool // it lets no client in
 
 	recovering bool // its process takes no part and asks the others
 
@@ -70,9 +72,10 @@ func (n *node) start() {
 	n.life++
 	n.started = n.w.now
 	n.queue, n.order, n.conns, n.lastLocal, n.epoch, n.dies, n.writes, n.onEffect = nil, nil, map[uint64]*conn{}, 0, 0, 0, 0, nil
+	n.drained = false
 	n.raftPlanned, n.appendPlanned, n.applyPlanned, n.leads = false, false, false, false
 	if err := n.open(); err != nil {
-		if n.unfit("start", err) {
+		if n.unfit("start", err) || n.leaves(err) {
 			return
 		}
 		n.w.fail("K9", "n%d doesn't start: %v", n.id, err)
@@ -108,12 +111,8 @@ func (n *node) open() (err error) {
 	if left := n.disk.Left(); left != (store.Left{}) {
 		n.w.cutTail(n, left)
 	}
-	var voters []command.NodeID
-	for _, other := range n.w.nodes {
-		voters = append(voters, command.NodeID(other.id))
-	}
 	n.step, err = replica.NewStepper(replica.StepOptions{
-		Node: command.NodeID(n.id), Voters: voters, Cluster: [16]byte{1}, Log: &watchedLog{log, n}, State: state, Mailbox: n,
+		Node: command.NodeID(n.id), Voters: n.w.founders, Cluster: [16]byte{1}, Log: &watchedLog{log, n}, State: state, Mailbox: n,
 		Send: n.send, Rand: rand.New(rand.NewPCG(n.w.rng.Uint64(), uint64(n.id))),
 		Stream: uint64(n.w.now/time.Microsecond) + 1, Began: n.began(), Limits: n.limits, Logger: slog.New(complaints{n}),
 		Checkpoint: n.makeCheckpoint, Drop: n.dropCheckpoint,
@@ -123,7 +122,8 @@ func (n *node) open() (err error) {
 
 // send is the step machine's way out.
 func (n *node) send(to uint64, urgent bool, frame []byte) bool {
-	return n.w.link(n, n.w.nodes[to-1]).send(urgent, frame)
+	other := n.w.nodeAt(int(to)) // a member that hasn't come yet has no process
+	return other != nil && n.w.link(n, other).send(urgent, frame)
 }
 
 // run calls f as this life of the process, once it isn't paused.
@@ -280,7 +280,7 @@ func (n *node) planKeep() {
 
 // broken: a step failed, and the process has to die. Only a fault of the disk may be why.
 func (n *node) broken(step string, err error) {
-	if n.unfit(step, err) {
+	if n.unfit(step, err) || n.leaves(err) {
 		return
 	}
 	if !n.ill {

@@ -31,6 +31,7 @@ type plain struct {
 	sending   *engine.Delivery
 	sent      *message // by itself
 	steps     int
+	starved   bool   // it waits for credit
 	credit    uint32 // of its consumer
 	stopped   bool   // its consumer
 	leaving   bool
@@ -91,7 +92,7 @@ func (p *plain) moved(ev *engine.Event) {
 			p.disposed(d, ev.State)
 		}
 	case engine.Credit:
-		if p.t == nil && p.control == nil && p.sending == nil {
+		if (p.t == nil || p.starved) && p.control == nil && p.sending == nil {
 			p.think()
 		}
 	default:
@@ -135,6 +136,7 @@ func (p *plain) stop() {
 // think plans the next step on this connection.
 func (p *plain) think() {
 	p.steps++
+	p.starved = false
 	steps := p.steps
 	p.soon(p.pace, func() {
 		if p.steps == steps {
@@ -147,6 +149,7 @@ func (p *plain) think() {
 func (p *plain) next() {
 	switch {
 	case p.control != nil || p.sending != nil || p.co == nil || p.co.Credit() == 0 || p.snd.Credit() == 0:
+		p.starved = p.control == nil && p.sending == nil
 		return // answers or credit will bring us back
 	case p.t == nil && p.w.winding:
 		return // what it holds stays with it, until it is to leave

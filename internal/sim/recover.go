@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/replica"
 	"github.com/oncemq/oncemq/internal/store"
 )
@@ -49,7 +50,7 @@ func (w *world) wreck(n *node) {
 // recovers lets a node whose disk has forgotten something begin anew as one that recovers: it asks the others for a confirmed
 // checkpoint, and takes no part before it has one. It reports false where the disk's kind doesn't allow that.
 func (n *node) recovers() bool {
-	if n.disk.real != nil || len(n.w.nodes) == 1 {
+	if n.disk.real != nil || len(n.w.founders) == 1 {
 		return false
 	}
 	n.crash(false)
@@ -70,9 +71,17 @@ func (n *node) reaches(other *node) bool {
 // ask asks all that can be reached, in a while, and again.
 func (n *node) ask(id [16]byte) {
 	n.w.after(n.w.between(5*time.Millisecond, 200*time.Millisecond), func() {
+		if !n.recovering {
+			return
+		}
 		for _, other := range n.w.nodes {
 			if other == n || !n.reaches(other) {
 				continue
+			}
+			if other.step.Machine().Removed(command.NodeID(n.id)) {
+				n.w.count("removed node told so")
+				n.gone, n.recovering = true, false
+				return
 			}
 			c := other.step.Confirm(uint64(n.id), id)
 			other.kick()
@@ -88,6 +97,9 @@ func (n *node) ask(id [16]byte) {
 // takeOver fetches and installs what was confirmed, if it is still there when it has come.
 func (n *node) takeOver(maker *node, c replica.Confirmation, id [16]byte) {
 	n.w.after(n.w.between(5*time.Millisecond, 500*time.Millisecond), func() {
+		if !n.recovering {
+			return
+		}
 		if !n.reaches(maker) || maker.checkpoint == nil || maker.checkpoint.offer != c.Offer {
 			n.w.count("checkpoint gone")
 			n.ask(id)

@@ -18,7 +18,7 @@ func (w *world) startStrangers(room int, any func() string) {
 		p.pace = 6 * w.knobs.think
 		w.jobs = append(w.jobs, p)
 		one, two := w.newTaker("e0", "e", time.Second), w.newTaker("e1", "e", time.Second)
-		two.at = (one.at + 1) % len(w.nodes)
+		two.at = (one.at + 1) % w.reach()
 		w.jobs = append(w.jobs, one, two)
 	}
 	if w.knobs.numbers && room >= 1 {

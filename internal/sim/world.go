@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/replica"
+	"github.com/oncemq/oncemq/internal/state"
 )
 
 // Config is one world.
@@ -67,30 +68,39 @@ type world struct {
 	agents  []*agent
 	jobs    []job
 	asker   *asker
-	calm    bool          // no further fault
-	stands  time.Duration // how long the next node with a hand-out stands still; 0: it does not
-	winding bool          // clients begin nothing new
-	ops     int
-	faults  int
+	// operator changes the members; nil: they stay.
+	operator *operator
+	calm     bool          // no further fault
+	stands   time.Duration // how long the next node with a hand-out stands still; 0: it does not
+	winding  bool          // clients begin nothing new
+	ops      int
+	faults   int
 
 	home   int                                                 // where clients begin; 0: anywhere
 	sent   func(l *link, stream int, frame []byte) (kept bool) // a scenario's hands: it keeps the frame, and may carry it later
 	handed func(n *node, e []command.Effect)                   // and its eyes
 
-	moments    int64 // stamps given out
-	queues     map[string]*Object
-	private    []string        // queues of one client each
-	mortal     map[string]bool // queues that are deleted and purged under their clients
-	history    history
-	entries    [][]stored // all that was ever stored at an index, by any node
-	committed  []stored   // what was applied, of 1 and on
-	settled    uint64     // what was applied somewhere when the followers began to rest
-	doomed     *node      // the one whose disk may lose for good what it called durable
-	leaders    map[uint64]int
-	digests    map[uint64]uint64
-	coverage   map[string]int
-	violations []string
-	fatal      string
+	moments     int64 // stamps given out
+	queues      map[string]*Object
+	private     []string        // queues of one client each
+	mortal      map[string]bool // queues that are deleted and purged under their clients
+	history     history
+	entries     [][]stored // all that was ever stored at an index, by any node
+	committed   []stored   // what was applied, of 1 and on
+	settled     uint64     // what was applied somewhere when the followers began to rest
+	founders    []command.NodeID
+	configs     []configured // that were committed, the founders' first
+	lonely      bool         // there are configurations of one voter
+	timeSet     bool         // an operator was told that civil time is set
+	clocksRight bool         // when that was asked for, and since
+	doomed      *node        // the one whose disk may lose for good what it called durable
+	lost        *node        // the one that never comes back, and is a member
+	dead        *node        // the one that stays dead when all are healed
+	leaders     map[uint64]int
+	digests     map[uint64]uint64
+	coverage    map[string]int
+	violations  []string
+	fatal       string
 }
 
 // Run is one world from its beginning to its verdict. A panic, of the product or of the world, is a violation.
@@ -114,6 +124,7 @@ func Run(cfg Config) (r *Result) {
 	w.found()
 	w.startJobs()
 	w.planFaults()
+	w.planOrdeal()
 	w.runUntil(w.knobs.length, nil)
 	w.heal()
 	w.finish()
@@ -167,26 +178,10 @@ func (w *world) found() {
 			count = 1
 		}
 	}
-	for id := 1; id <= count; id++ {
-		n := &node{w: w, id: id, rate: 1_000_000, conns: map[uint64]*conn{}}
-		if count > 1 {
-			n.rate += int64(w.rng.IntN(2*w.knobs.drift+1) - w.knobs.drift)
-		}
-		n.limits = w.knobs.limits
-		if n.limits.Tick == 0 {
-			n.limits.Tick = 100 * time.Millisecond
-		}
-		n.limits.Tick += time.Duration(w.rng.IntN(20)) * time.Millisecond
-		n.disk = NewDisk(rand.New(rand.NewPCG(w.rng.Uint64(), uint64(id))), DiskOptions{FlushBytes: w.knobs.flush, Real: w.knobs.real && w.cfg.Retain == 0})
-		w.nodes = append(w.nodes, n)
+	for range count {
+		w.founders = append(w.founders, command.NodeID(w.newNode(count == 1).id))
 	}
-	for _, from := range w.nodes {
-		var row []*link
-		for _, to := range w.nodes {
-			row = append(row, &link{w: w, from: from, to: to})
-		}
-		w.links = append(w.links, row)
-	}
+	w.configs = []configured{{0, state.Configuration{Voters: w.founders}}}
 	for _, n := range w.nodes {
 		n.start()
 	}
@@ -202,6 +197,9 @@ func (w *world) found() {
 		if n.epoch == 0 {
 			w.fail("K10", "n%d has no epoch 5 s after the start", n.id)
 		}
+	}
+	if w.knobs.members {
+		w.startOperator()
 	}
 }
 
@@ -255,6 +253,8 @@ type knobs struct {
 	limits                 replica.Limits
 	flush                  int  // bytes of state changes that stay in memory
 	real                   bool // disks are package store's own, instead of the twins
+	members                bool // an operator changes the members
+	ordeal                 bool // a node recovers under hard conditions
 	admins, churn          bool // queues are administered: by themselves, and under clients
 	polls, twins, numbers  bool // there are such clients
 	hostile                bool
@@ -292,7 +292,13 @@ func (w *world) turnKnobs() knobs {
 	})
 	k.admins, k.churn = w.chance(30), w.chance(15)
 	k.polls, k.twins, k.numbers, k.hostile = w.chance(30), w.chance(45), w.chance(40), w.chance(20)
-	if k.real = w.cfg.Seed%10 == 7; k.real {
+	if k.ordeal = w.cfg.Nodes == 0 && w.cfg.Seed/4%8 == 2; k.ordeal {
+		k.limits.KeepEvery = w.between(20*ms, 100*ms)
+	}
+	if k.members = w.cfg.Nodes == 0 && w.cfg.Seed/4%8 == 5; k.members {
+		w.turnMemberKnobs(&k)
+	}
+	if k.real = w.cfg.Seed%10 == 7 && !k.members; k.real {
 		w.count("real disk")
 		k.faults += 2
 	}

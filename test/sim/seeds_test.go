@@ -159,4 +159,8 @@ var mustHappen = []string{
 	"peek at an open transaction",
 	"died behind an answer", "flapping node", "stood still with a hand-out", "consumer stopped", "poll", "delivery lost",
 	"noise from a client", "frames of a client spoiled",
+	"members change", "node joined", "node removed", "node replaced", "node lost for good", "members told to go", "learner", "joint configuration",
+	"removed node told so", "removed node ended", "checkpoint installed", "transfer of leadership asked for", "step-down", "node drained",
+	"civil time set", "finalize refused",
+	"ordeal: an old leader is asked", "ordeal: wrecked again",
 }
