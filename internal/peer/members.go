@@ -141,6 +141,9 @@ func (n *Network) meet(h *hello) error {
 	defer b.mu.Unlock()
 	id := h.stamp.Node
 	switch {
+	case n.removed(id) && n.removed(n.config.Stamp.Node):
+		// Both were, and perhaps no member knows it yet: then it needs their votes to find out. Only a member sends them away.
+		return fmt.Errorf("node %d was removed from the cluster, and so was node %d", id, n.config.Stamp.Node)
 	case n.removed(id):
 		return fmt.Errorf("%snode %d was removed from the cluster; empty its directory and join again", removedText, id)
 	case b.links[id] == nil && b.members.Last == 0:

@@ -89,6 +89,16 @@ func TestRemovedMember(t *testing.T) {
 	}
 }
 
+// 8.2: of two removed nodes none sends the other away: a member that doesn't know of it yet may need both to find out.
+func TestRemovedTogether(t *testing.T) {
+	ls := listeners(t, 3)
+	memberOf(t, 1, ls, members(3, ls, 3))
+	b := memberOf(t, 2, ls, members(3, ls, 1, 2, 3))
+	if _, err := b.Ask(t.Context(), 1); !errors.Is(err, ErrRefused) || errors.Is(err, ErrRemoved) {
+		t.Errorf("%v, want a refusal that doesn't end the node", err)
+	}
+}
+
 // A member's address may change: its hello, or the state, says where it is now; what the operator has said stands above both.
 func TestAddressChanges(t *testing.T) {
 	ls := listeners(t, 3)

@@ -194,14 +194,8 @@ func (a *applier) group() error {
 		a.effects = nil
 	}
 	a.report()
-	if a.removed() {
-		return ErrRemoved
-	}
 	return nil
 }
-
-// removed says that this node is no member any more, in the history that its directory is of.
-func (a *applier) removed() bool { return a.out.progress.founded && a.machine.Removed(a.node) }
 
 // report tells raft's goroutine what is applied.
 func (a *applier) report() {

@@ -358,6 +358,9 @@ func (c *core) wake() time.Duration {
 func (c *core) applied(p progress) {
 	if p.members != c.progress.members {
 		c.out.members, c.planAt = p.members, 0
+		if p.members.removed(c.self) {
+			c.logger.Warn("this node was removed from the cluster; it serves nobody any more, and ends once a member says that it knows")
+		}
 	}
 	c.progress = p
 	c.clock.seen(p.stamp)

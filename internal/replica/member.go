@@ -28,7 +28,7 @@ type membership struct {
 }
 
 func (m *membership) removed(id uint64) bool {
-	return command.NodeID(id) <= m.last && !slices.ContainsFunc(m.all, func(x state.MemberInfo) bool { return uint64(x.ID) == id })
+	return m != nil && command.NodeID(id) <= m.last && !slices.ContainsFunc(m.all, func(x state.MemberInfo) bool { return uint64(x.ID) == id })
 }
 
 // leaving says that a member is to go.
@@ -67,6 +67,9 @@ func plan(s *situation) move {
 	if s.config.Joint() {
 		return s.leaveJoint()
 	}
+	if s.config.Role(s.self) == state.RoleNone {
+		return move{transfer: s.successor()} // it was elected before it knew
+	}
 	for i := range s.members {
 		m := &s.members[i]
 		switch role := s.config.Role(m.ID); {
@@ -103,21 +106,25 @@ func single(kind pb.ConfChangeType, id command.NodeID) move {
 	return move{change: &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: kind.Enum(), NodeId: proto.Uint64(uint64(id))}}}}
 }
 
-// leaveJoint ends a joint change, by one of the new voters: one that stays in the cluster where there is one that has caught up.
+// leaveJoint ends a joint change, by one of the new voters.
 func (s *situation) leaveJoint() move {
 	if slices.Contains(s.config.Voters, s.self) {
 		return move{change: &pb.ConfChangeV2{}}
 	}
-	var next command.NodeID
+	return move{transfer: s.successor()}
+}
+
+// successor is the voter to hand over to: one that stays in the cluster where there is one that has caught up. 0: nobody has.
+func (s *situation) successor() (next command.NodeID) {
 	for _, id := range s.config.Voters {
 		switch leaves := s.leaving(id); {
 		case s.caughtUp(id) && !leaves:
-			return move{transfer: id}
+			return id
 		case s.caughtUp(id) && next == 0:
 			next = id // it hands over in its turn
 		}
 	}
-	return move{transfer: next}
+	return next
 }
 
 // leaving says that a member is to go.

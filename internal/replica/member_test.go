@@ -71,6 +71,7 @@ func TestPlan(t *testing.T) {
 		{"but not by who goes", "1 2 3- 4", joint(ids(1, 2, 4), ids(1, 2, 3)), ids(2, 4), 3, "transfer to 2"},
 		{"it hands over to one that stays", "1- 2- 3 4 5", joint(ids(1, 3, 4), ids(1, 2, 3)), ids(1, 3, 4), 2, "transfer to 3"},
 		{"or to one that goes as well, where the others aren't ready", "1- 2- 3 4 5", joint(ids(1, 3, 4), ids(1, 2, 3)), ids(1), 2, "transfer to 1"},
+		{"a leader that was removed before it knew hands over", "1 2 4", voters(1, 2, 4), ids(4), 3, "transfer to 4"},
 		{"nor without somebody to lead", "1 2 3- 4", joint(ids(1, 2, 4), ids(1, 2, 3)), nil, 3, nothing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

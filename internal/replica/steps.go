@@ -137,9 +137,7 @@ func (s *steps) build(stamp peer.Stamp, rng *rand.Rand, stream uint64) error {
 	if _, _, founded := s.decides.Cluster(); founded {
 		s.applier.level, _ = s.decides.Level()
 	}
-	if s.applier.report(); s.applier.removed() {
-		return ErrRemoved
-	}
+	s.applier.report()
 	s.events.put(event{kind: evProgress, progress: s.applier.out.progress})
 	return nil
 }

@@ -146,7 +146,9 @@ func (w *world) noteRemoved(n *node) {
 		if other == n || !m.Removed(command.NodeID(other.id)) {
 			continue
 		}
-		w.expel(other)
+		if !m.Removed(command.NodeID(n.id)) {
+			w.expel(other) // until a member knows it, its vote may be needed
+		}
 		w.link(n, other).drop()
 		w.link(other, n).lose()
 	}
@@ -194,6 +196,10 @@ func (l *link) stranger() bool {
 	}
 	if l.from.step.Machine().Removed(command.NodeID(l.to.id)) {
 		return true // nobody dials who was removed
+	}
+	if m := l.to.step.Machine(); m.Removed(command.NodeID(l.to.id)) && m.Removed(command.NodeID(l.from.id)) {
+		l.dial(time.Second) // only a member may say so
+		return true
 	}
 	if !l.to.step.Machine().Removed(command.NodeID(l.from.id)) {
 		return false
