@@ -61,37 +61,6 @@ func (x *LogInspection) close() {
 	x.files = nil
 }
 
-// Piece is a stretch of a log that can be read, up to the Close of its Inspection. Its methods may be called by any goroutine.
-type Piece struct {
-	// Joined: it goes on exactly where the piece before ends: of what lies between nothing was lost that the log needs.
-	Joined bool
-
-	log      *Log // for reading only
-	baseless bool // the term of the entry before the first isn't known
-	state    HardState
-	stateAt  position // where the newest hard state was found; 0, 0 where none was
-	wrong    []Damage // whole batches say what can't be
-}
-
-// First is the index of its first entry.
-func (p *Piece) First() uint64 { return p.log.FirstIndex() }
-
-// Last is the index of its last entry; First-1 where it has none.
-func (p *Piece) Last() uint64 { return p.log.LastIndex() }
-
-// Term is the term of an entry of the piece, or of the one before it where that is known. Errors: ErrCut, ErrUnavailable.
-func (p *Piece) Term(index uint64) (uint64, error) {
-	if p.baseless && index < p.First() {
-		return 0, fmt.Errorf("term of entry %d: %w", index, ErrCut)
-	}
-	return p.log.Term(index)
-}
-
-// Entries is Log.Entries for the piece.
-func (p *Piece) Entries(dst []Entry, lo, hi, maxBytes uint64) ([]Entry, error) {
-	return p.log.Entries(dst, lo, hi, maxBytes)
-}
-
 // logScan reads all segments from front to back. What it finds are stretches of whole batches that follow on each other,
 // and holes between them. Whether a hole is damage, or what was never acknowledged, is decided at the end, by the rules
 // of recovery: docs/format/log.md, "Where the log ends".
@@ -307,6 +276,7 @@ func (s *logScan) batch(seg *segment, b *batchHeader, body []byte, offset int64)
 		s.begin(seg, body)
 	}
 	p := s.newest()
+	p.learn(body, seg.salt)
 	l := p.log
 	if n := len(l.live); n == 0 || l.live[n-1].seq != seg.seq {
 		l.live = append(l.live, &segment{seq: seg.seq, salt: seg.salt, file: seg.file, inUse: seg.inUse})
@@ -321,26 +291,6 @@ func (s *logScan) batch(seg *segment, b *batchHeader, body []byte, offset int64)
 	n := roundUp(batchHeaderBytes + int64(b.length))
 	own.end = offset + n
 	s.Batches, s.Bytes, s.tip = s.Batches+1, s.Bytes+n, position{seg.seq, uint32(own.end)}
-}
-
-// begin begins a piece with the batch at hand.
-func (s *logScan) begin(seg *segment, body []byte) {
-	p := &Piece{log: &Log{dir: s.dir, fs: s.dir.fs, dirPath: s.Path, opts: LogOptions{Group: s.group}, index: index{terms: []termRun{{}}}}}
-	var r record
-	n := r.decode(body, seg.salt)
-	for at := n; n > 0 && r.kind == kindState && at < len(body); at += n {
-		n = r.decode(body[at:], seg.salt)
-	}
-	switch {
-	case n > 0 && r.kind == kindEntry && r.index > 0:
-		p.log.terms[0], p.baseless = termRun{from: r.index - 1}, true
-	case n > 0 && r.kind == kindBase && s.newest() != nil:
-		// A segment's first batch says where the one before ended: perhaps only its header is lost.
-		before := s.newest().log
-		p.Joined = before.live[len(before.live)-1].seq != seg.seq && r.index == before.lastIndex() && before.termOf(r.index) == r.term
-	}
-	s.Pieces = append(s.Pieces, p)
-	s.open = false
 }
 
 // judge decides what of it all is damage: what can't be read below a place that was synced once.
@@ -369,6 +319,12 @@ func (s *logScan) judge() {
 		s.damage(s.path(s.tip.seq), int64(s.tip.offset), 0, "the end of the log is lost: what followed, up to segment %s, offset %d, was synced once",
 			segmentName(s.evidence.seq), s.evidence.offset)
 	}
+	last := s.newest()
+	if last != nil && last.blank {
+		s.TailLost = true
+		s.damage(s.path(s.tip.seq), int64(last.stateAt.offset), 0, "the end of the log is lost: what is left behind it says only for whom the node has voted")
+	}
+	s.Pieces = slices.DeleteFunc(s.Pieces, func(p *Piece) bool { return p.blank })
 	for i, p := range s.Pieces {
 		for _, before := range s.Pieces[:i] {
 			before.log.truncate(max(p.log.base(), before.log.base()))
@@ -379,6 +335,5 @@ func (s *logScan) judge() {
 		s.Damage = append(s.Damage, p.wrong...)
 		s.foreign = s.foreign || len(p.wrong) > 0
 	}
-	last := s.newest()
 	s.StateSound = !s.TailLost && !s.foreign && (len(holes) == 0 || last != nil && last.stateAt.after(holes[len(holes)-1].at))
 }
