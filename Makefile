@@ -86,6 +86,7 @@ sim: ## whole clusters under faults: SEEDS worlds from SEED on; SEEDS=1 prints o
 mutants: ## faults built in on purpose, each to be found by the simulator within BUDGET seeds; and by its interleavings
 	$(GO) test -tags mutants ./internal/sim -run 'TestScenariosFind' -count=1
 	$(GO) test -tags mutants ./internal/replica -run 'TestMembersFindMutants' -count=1
+	$(GO) test -tags mutants ./internal/store -run 'TestMendFindsMutants' -count=1
 	$(GO) test -tags mutants ./internal/store -run 'TestCrashImagesFind' -count=1 -timeout 0 -v
 	cd test && $(GO) test -tags mutants ./sim -run 'Mutants$$' -count=1 -timeout 0 -v -budget $(BUDGET) -mutant '$(MUTANT)'
 

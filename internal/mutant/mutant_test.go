@@ -5,7 +5,7 @@ import "testing"
 // Names are unique, each breaks a rule, and without the tag nothing can be switched on.
 func TestMutants(t *testing.T) {
 	seen := map[Mutant]bool{}
-	for _, m := range All() {
+	for _, m := range append(All(), Mends()...) {
 		if m == "" || seen[m] {
 			t.Errorf("%q stands twice", m)
 		}

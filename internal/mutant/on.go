@@ -17,7 +17,7 @@ func On(m Mutant) bool { return m == active }
 
 // Set switches one fault on and the others off; "" is none. false: there is no such fault. Nothing may be running.
 func Set(m Mutant) bool {
-	if m != "" && !slices.Contains(All(), m) {
+	if m != "" && !slices.Contains(append(All(), Mends()...), m) {
 		return false
 	}
 	active = m

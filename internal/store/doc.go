@@ -11,6 +11,7 @@
 //     caller passes no more than that.
 //   - Log and state are switched together, by one atomic write, or not at all ([Dir.Install]): a start finds one generation of
 //     them, whole, and term and vote never go back.
+//   - A damaged directory becomes whole by such a switch alone: with what a leader has confirmed ([Confirmed]), or mended with certain bytes ([Salvage]).
 //   - A failed write or sync is [ErrDisk]. It is final: the caller ends the process, since nobody can say what a page
 //     cache holds after a failed sync.
 //

@@ -34,7 +34,7 @@ func (d *Dir) generation(n uint32) string {
 func (d *Dir) base() string { return d.generation(d.Stamp().generation) }
 
 // sweep removes what an installation or a process that died left behind: generations that the stamp doesn't name, and
-// checkpoints that were offered. Where the generation that the stamp names is not there, nothing is removed: somebody will
+// checkpoints that were offered, entries that were fetched for a log that is whole by now. Where the generation that the stamp names is not there, nothing is removed: somebody will
 // have to look for it.
 func (d *Dir) sweep() error {
 	now := d.Stamp().generation
@@ -54,7 +54,7 @@ func (d *Dir) sweep() error {
 	}
 	for _, name := range names {
 		n, ok := parseGenerationName(name)
-		old := ok && n != now || now != 0 && (name == logName || name == stateName) || name == checkpointName
+		old := ok && n != now || now != 0 && (name == logName || name == stateName) || name == checkpointName || name == mendName
 		if !old {
 			continue
 		}

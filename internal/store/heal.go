@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-// heal installs what makes a damaged directory whole: a checkpoint that is complete and, where a promise is gone, confirmed by a
+// heal installs what makes a damaged directory whole in any case: a checkpoint that is complete and confirmed by a
 // leader. Before that, nothing is removed. It returns nil where there is none yet: the directory stays marked.
 func (d *Dir) heal(opts LogOptions) (*Manifest, error) {
 	m, err := d.complete()
@@ -14,7 +14,11 @@ func (d *Dir) heal(opts LogOptions) (*Manifest, error) {
 		return nil, err
 	}
 	c, about, ok := d.Confirmed()
-	if !ok || about.ID != m.ID {
+	switch {
+	case ok && about.ID == m.ID:
+	case d.Loss()&LostPromise == 0:
+		return nil, nil // one of any node, which Salvage.Mend uses
+	default:
 		return nil, d.DropFetch()
 	}
 	seq, err := d.nextSeqOfAll()
@@ -36,6 +40,9 @@ func (d *Dir) forgetDamage() error {
 		if err := d.fs.Remove(d.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing %s: %w", d.Path(name), err)
 		}
+	}
+	if err := d.fs.RemoveAll(d.Path(mendName)); err != nil {
+		return fmt.Errorf("removing %s: %w", d.Path(mendName), err)
 	}
 	return nil
 }

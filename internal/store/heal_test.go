@@ -307,11 +307,18 @@ func TestRebirth(t *testing.T) {
 
 // TestStampOfDamage: the mark survives, and an older program refuses it.
 func TestStampOfDamage(t *testing.T) {
-	for _, damage := range []Loss{0, LostState, LostPromise, LostState | LostPromise} {
+	for _, damage := range []Loss{0, LostState, LostPromise, LostState | LostPromise, LostLog, allLoss} {
 		want := Stamp{Node: 1, generation: 7, damage: damage}
 		b := want.encode(5)
 		got, _, err := decodeStamp(b, "x")
-		if err != nil || got != want || (b[12] == 3) != (damage != 0) {
+		version := byte(2)
+		switch {
+		case damage&LostLog != 0:
+			version = 4
+		case damage != 0:
+			version = 3
+		}
+		if err != nil || got != want || b[12] != version {
 			t.Errorf("%+v became %+v, version %d, %v", want, got, b[12], err)
 		}
 	}

@@ -12,6 +12,8 @@ type index struct {
 	tail  []Entry // the newest entries, without gap up to the last
 	bytes int64   // of the tail
 	state HardState
+	// replaced counts how often entries were dropped at the end, so that a reader sees that it happened under its hands.
+	replaced uint64
 }
 
 // termRun says that a term begins at an index.
@@ -41,6 +43,7 @@ func (l *Log) truncate(last uint64) {
 		return
 	}
 	l.count = last - l.base()
+	l.replaced++
 	for n := len(l.terms); n > 1 && l.terms[n-1].from > last; n-- {
 		l.terms = l.terms[:n-1]
 	}

@@ -224,6 +224,8 @@ func (x *Inspection) notes(d *Dir, names []string) {
 		switch {
 		case name == fetchName:
 			x.Notes = append(x.Notes, d.fetchNote())
+		case name == mendName:
+			x.Notes = append(x.Notes, name+": entries that were fetched from other nodes, with which the node mends its log")
 		case name == checkpointName:
 			x.Notes = append(x.Notes, name+": copies of the state that were offered to other nodes; the next start removes them")
 		case ok && n != x.Generation, x.Generation != 0 && (name == logName || name == stateName):

@@ -3,8 +3,11 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // inspected compares what Inspect says of a log with what OpenLog made of the same files: the one calls damaged what the other
@@ -135,6 +138,61 @@ func TestInspectPieces(t *testing.T) {
 		}
 		if err := w.model.entriesOf(x.Log); err != nil {
 			t.Errorf("%s: %v", tc.name, err)
+		}
+		x.Close()
+	}
+}
+
+// TestInspectBehindHole: what stands first behind a place that can't be read says where the log goes on, also where that is a vote, or a
+// new leader replaces entries down to there or below; where nothing says it, the end of the log is lost.
+func TestInspectBehindHole(t *testing.T) {
+	entry := func(term uint64, indexes ...uint64) (list []Append) {
+		for _, i := range indexes {
+			list = append(list, Append{State: HardState{Term: term}, Entries: []Entry{{Index: i, Term: term, Data: []byte("data")}}})
+		}
+		return list
+	}
+	vote := func(term uint64) []Append { return []Append{{State: HardState{Term: term, Vote: 2}}} }
+	for _, c := range []struct {
+		name  string
+		log   []Append
+		lose  []int // appends, from 0
+		want  string
+		sound bool
+		term  uint64 // of the entry before the last piece, 0: not known
+	}{
+		{"a vote, then entries", slices.Concat(entry(1, 1, 2, 3, 4), vote(2), entry(2, 5, 6)), []int{2, 3}, "1-2 5-6", true, 0},
+		{"two votes, then entries", slices.Concat(entry(1, 1, 2, 3, 4), vote(2), vote(3), entry(3, 5, 6)), []int{2, 3}, "1-2 5-6", true, 0},
+		{"votes alone", slices.Concat(entry(1, 1, 2, 3, 4), vote(2), vote(3)), []int{2, 3}, "1-2…", false, 0},
+		{"replaced down to it", slices.Concat(entry(1, 1, 2, 3, 4, 5, 6), entry(2, 5, 6), vote(3), vote(4)), []int{2, 3}, "1-2 5-6", true, 1},
+		{"replaced below it", slices.Concat(entry(1, 1, 2, 3, 4, 5, 6), entry(2, 2, 3), vote(3), vote(4)), []int{2, 3}, "1-1 2-3", true, 1},
+	} {
+		mem := vfs.NewCrashableMem()
+		d, l, err := openDirLog(mem, smallLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at []int64
+		for _, a := range c.log {
+			if err := l.Append(a); err != nil {
+				t.Fatal(err)
+			}
+			at = append(at, l.live[0].end-int64(len(l.buf)))
+		}
+		l.Close()
+		d.Close()
+		for _, i := range c.lose {
+			flipByte(t, mem, "/data/log/"+segmentName(1), at[i]+batchHeaderBytes+9)
+		}
+		x, err := look(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pieces(x.Log); got != c.want || x.Log.StateSound != c.sound {
+			t.Errorf("%s: %s, hard state sound: %v; want %s, %v; %+v", c.name, got, x.Log.StateSound, c.want, c.sound, x.Damage)
+		}
+		if last := x.Log.newest(); last.before() != c.term && !x.Log.TailLost {
+			t.Errorf("%s: the entry before the last piece is of term %d, want %d", c.name, last.before(), c.term)
 		}
 		x.Close()
 	}

@@ -116,17 +116,7 @@ func (d *Dir) prepare(n uint32, m *Manifest, state HardState, seq uint64, opts L
 	if err := d.fs.RemoveAll(path); err != nil {
 		return err
 	}
-	files := d.fs.PathJoin(path, stateName)
-	if err := makeDirs(d.fs, files); err != nil {
-		return err
-	}
-	for i := range m.Files {
-		f := &m.Files[i]
-		if err := vfs.LinkOrCopy(d.fs, d.fetched(f), d.fs.PathJoin(files, f.Name)); err != nil {
-			return err
-		}
-	}
-	if err := syncDir(d.fs, files); err != nil {
+	if err := d.linkFetched(m, d.fs.PathJoin(path, stateName)); err != nil {
 		return err
 	}
 	l := &Log{dir: d, fs: d.fs, dirPath: d.fs.PathJoin(path, logName), opts: opts, lastSeq: seq - 1}
@@ -136,6 +126,20 @@ func (d *Dir) prepare(n uint32, m *Manifest, state HardState, seq uint64, opts L
 		err = l.Append(Append{Group: opts.Group, State: state})
 	}
 	return errors.Join(err, l.Close())
+}
+
+// linkFetched makes a state of the files of a checkpoint that was fetched.
+func (d *Dir) linkFetched(m *Manifest, files string) error {
+	if err := makeDirs(d.fs, files); err != nil {
+		return err
+	}
+	for i := range m.Files {
+		f := &m.Files[i]
+		if err := vfs.LinkOrCopy(d.fs, d.fetched(f), d.fs.PathJoin(files, f.Name)); err != nil {
+			return err
+		}
+	}
+	return syncDir(d.fs, files)
 }
 
 // switchTo makes a generation the present one.

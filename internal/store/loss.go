@@ -8,18 +8,22 @@ import (
 )
 
 // Loss says what of a directory can't be used (C14). A directory that is marked with it is of a node that recovers: it doesn't
-// vote and doesn't serve, whatever the files look like, until a generation of another node's making is installed. The mark is
-// in the stamp, and the one write that switches to the new generation takes it away.
+// vote and doesn't serve, whatever the files look like, until a new generation stands in the place of what was damaged: of another node's
+// making, or mended ([Salvage]). The mark is in the stamp, what is found later is added, and the one write that switches to the new generation
+// takes it away.
 type Loss uint8
 
 const (
-	// LostState: the state can't be used, the log is whole. A checkpoint of any node will do whose entry the log has.
+	// LostState: the state can't be used. Where the log is whole, a checkpoint of any node will do whose entry the log has.
 	LostState Loss = 1 << iota
 	// LostPromise: what the node promised may be gone, entries that it acknowledged or its vote. Only a leader can say what
 	// they were at most.
 	LostPromise
+	// LostLog: a part of the log can't be read. What of it is lost is found anew at each start ([Dir.Salvage]): where that lies in the middle,
+	// no promise is, and the others needn't have a leader to help; otherwise LostPromise is added.
+	LostLog
 
-	allLoss = LostState | LostPromise
+	allLoss = LostState | LostPromise | LostLog
 )
 
 // damageError is damage of a part of the directory that is known.

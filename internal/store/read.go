@@ -155,8 +155,8 @@ func (l *Log) readError(seq, lo, hi uint64, err error) error {
 	if e := l.bounds(lo, hi); e != nil {
 		return e
 	}
-	return fmt.Errorf("%w: reading entry %d from log segment %s: %w; the node must not serve from it: keep the directory, and let the node join anew from its peers",
-		ErrCorrupt, lo, l.path(seq), err)
+	return damaged(LostLog, fmt.Errorf("%w: reading entry %d from log segment %s: %w; the node must not serve from it: keep the directory, and let the node join anew from its peers",
+		ErrCorrupt, lo, l.path(seq), err))
 }
 
 // take appends entries to dst until maxBytes would be passed; the first one anyway unless have is set.

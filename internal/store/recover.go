@@ -24,8 +24,10 @@ type recovery struct {
 }
 
 // recover reads the segments, decides where the log ends (docs/format/log.md, "Where the log ends"), and makes the first
-// segment of a new log.
-func (l *Log) recover() error {
+// segment of a new log. Damage is LostLog.
+func (l *Log) recover() error { return damaged(LostLog, l.readThrough()) }
+
+func (l *Log) readThrough() error {
 	l.index = index{terms: []termRun{{}}}
 	seqs, err := l.list()
 	if err != nil {

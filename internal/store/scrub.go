@@ -81,7 +81,7 @@ func (l *Log) scrubSome(seq uint64, offset int64, buf []byte) (next int64, _ []b
 		if err == nil {
 			err = errors.New("bad checksum")
 		}
-		return bad, w.buf, fmt.Errorf("%w: log segment %s at offset %d: %w; it was read on trial", ErrCorrupt, l.path(seq), bad, err)
+		return bad, w.buf, damaged(LostLog, fmt.Errorf("%w: log segment %s at offset %d: %w; it was read on trial", ErrCorrupt, l.path(seq), bad, err))
 	}
 	if next >= end {
 		next = -1

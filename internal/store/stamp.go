@@ -28,7 +28,7 @@ type Stamp struct {
 }
 
 const (
-	stampVersion = 3                  // of a stamp with damage; 2 with a generation above 0, 1 with neither
+	stampVersion = 4                  // of a stamp with LostLog; 3 with other damage, 2 with a generation above 0, 1 with neither
 	stampMagic   = 0x31504D5453514D4F // "OMQSTMP1"
 	stampBytes   = 64
 )
@@ -71,7 +71,10 @@ func (s Stamp) encode(key uint64) []byte {
 		le.PutUint32(b[52:], s.generation)
 	}
 	if s.damage != 0 {
-		le.PutUint32(b[12:], stampVersion) // one that knows no damage would vote
+		le.PutUint32(b[12:], 3) // one that knows no damage would vote
+		if s.damage&LostLog != 0 {
+			le.PutUint32(b[12:], stampVersion) // and one that doesn't know this kind
+		}
 		b[56] = byte(s.damage)
 	}
 	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
