@@ -21,9 +21,9 @@ var (
 	// ErrClosed: the Replica was closed or stopped.
 	ErrClosed = errors.New("oncemq: the node is stopped")
 
-	// ErrInstalled: a checkpoint of another node was fetched, which the next Open installs. It ends a Replica whose node was
-	// too far behind to catch up by the log; open it again.
-	ErrInstalled = errors.New("oncemq: a newer state was fetched from another node")
+	// ErrInstalled: another generation of log and state is there, or a checkpoint of another node that the next Open installs. It ends a
+	// Replica whose node was too far behind to catch up by the log, or has recovered from damage; open it again.
+	ErrInstalled = errors.New("oncemq: a newer state was fetched from another node, or the directory was mended")
 
 	// ErrDiffers: this node's state is not what the other nodes' is [7.2].
 	ErrDiffers = errors.New("oncemq: this node's state differs")

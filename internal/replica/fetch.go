@@ -65,6 +65,11 @@ func (r *Replica) describe(m *store.Manifest, in *store.State) (err error) {
 	if m.Term, err = r.log.Term(m.Index); err != nil {
 		return err
 	}
+	return r.describeState(m, in)
+}
+
+// describeState says of a checkpoint what is in its state.
+func (r *Replica) describeState(m *store.Manifest, in *store.State) (err error) {
 	if m.Voters, err = votersOf(in, r.stamp().Voters); err == nil {
 		m.Digest, err = digestOf(in)
 	}

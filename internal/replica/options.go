@@ -104,6 +104,9 @@ type Limits struct {
 	// ScrubEvery is how often log and state are read on trial, 24 h; ScrubBytes is how many bytes a second that are at least, 1 MiB.
 	ScrubEvery time.Duration
 	ScrubBytes int64
+	// RecoverPause is the pause before a recovery from damage that follows on others that didn't last, 1 s; each further one waits twice as long,
+	// up to 300 times.
+	RecoverPause time.Duration
 	// OfferFor is how long a checkpoint is kept that nobody asks for or fetches any more. 60 s.
 	OfferFor time.Duration
 	// SegmentBytes is the size of a log segment. 64 MiB.
@@ -152,6 +155,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.ScrubBytes == 0 {
 		l.ScrubBytes = 1 << 20
+	}
+	if l.RecoverPause == 0 {
+		l.RecoverPause = time.Second
 	}
 	if l.OfferFor == 0 {
 		l.OfferFor = time.Minute

@@ -1,11 +1,9 @@
 package replica
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/oncemq/oncemq/internal/peer"
@@ -14,11 +12,15 @@ import (
 
 // A node whose directory is damaged recovers from the others (C14): it doesn't vote, serve or speak raft, and deletes nothing; it
 // asks and fetches until it has what it needs, and ends with ErrInstalled as a node does that was too far behind: the next Open
-// installs it, and only that takes the mark off the directory. What a node needs is said at store.Loss.
+// installs it, or finds what was mended, and only a new generation takes the mark off the directory. What a node needs is said at store.Loss.
 
 const (
-	// askAgain is the pause between two questions to the same nodes.
-	askAgain = 100 * time.Millisecond
+	// askAgain is the pause between two questions to the same nodes; up to maxAskAgain behind what has failed.
+	askAgain    = 100 * time.Millisecond
+	maxAskAgain = 30 * time.Second
+	// freeRecoveries is how many may follow on each other without a pause; maxRecoverPause is the longest, in Limits.RecoverPause.
+	freeRecoveries  = 2
+	maxRecoverPause = 300
 	// resumeFor is for how long a recovering node that starts anew tries to go on with what it was fetching.
 	resumeFor = 2 * time.Second
 )
@@ -98,22 +100,67 @@ func (r *Replica) showDamage() {
 // Recovering is nil, or why this node takes no part in the cluster and recovers from the others.
 func (r *Replica) Recovering() error { return r.damage }
 
-// recoverLoop asks and fetches until the node has what it needs.
+// recoverLoop asks and fetches until the node has what it needs: from a leader, which is the cheapest for everybody, but for a directory that needs
+// nobody; without one from whoever has it.
 func (r *Replica) recoverLoop(stop <-chan struct{}) {
 	ctx, release := until(stop)
 	defer release()
 	query := confirmQuery{}
 	r.random(query.asking[:])
+	if !r.awaitTurn(ctx) {
+		return
+	}
 	r.resume(ctx)
-	said := time.Time{}
+	said, led, rest := time.Time{}, time.Now(), askAgain
+	if r.dir.Loss()&store.LostPromise == 0 && ctx.Err() == nil {
+		if err := r.mendAlone(); err != nil {
+			r.logger.Warn("what is left in the directory isn't enough", "error", err)
+		}
+	}
 	for ctx.Err() == nil {
-		err := r.recoverFrom(ctx, &query)
-		if err != nil && ctx.Err() == nil && time.Since(said) > complainEvery {
+		leads, asked := r.recoverFrom(ctx, &query)
+		if leads {
+			led = time.Now()
+		}
+		var mended error
+		if r.leaderless(led) && ctx.Err() == nil {
+			mended = r.mendWithOthers(ctx)
+		}
+		if err := errors.Join(asked, mended); err != nil && ctx.Err() == nil && time.Since(said) > complainEvery {
 			said = time.Now()
 			r.logger.Warn("this node can't recover yet; it goes on asking", "error", err)
 		}
-		pause(ctx, askAgain)
+		if rest = min(2*rest, maxAskAgain); mended == nil {
+			rest = askAgain
+		}
+		pause(ctx, rest)
 	}
+}
+
+// awaitTurn waits before a recovery that follows on others that didn't last, the longer the more there were: what is wrong is most
+// likely the disk, and fetching again and again helps nobody. It reports false at the end of ctx.
+func (r *Replica) awaitTurn(ctx context.Context) bool {
+	n := r.dir.Recoveries(r.opts.Civil())
+	if n < freeRecoveries {
+		return ctx.Err() == nil
+	}
+	rest := r.opts.Limits.RecoverPause << min(n-freeRecoveries, 10)
+	rest = min(rest, maxRecoverPause*r.opts.Limits.RecoverPause)
+	why := fmt.Sprintf("%d recoveries one after the other didn't last; look after the disk that %s lies on, or let the node join anew on another one; the next begins in %v",
+		n, r.opts.Dir, rest)
+	r.logger.Error("this node doesn't become whole", "error", why)
+	s := *r.shown.Load()
+	s.Recovering += "; " + why
+	r.shown.Store(&s)
+	return pause(ctx, rest)
+}
+
+// again ends the replica so that the next Open finds what was installed, or installs what was fetched.
+func (r *Replica) again(format string, args ...any) {
+	if err := r.dir.NoteRecovery(r.opts.Civil()); err != nil {
+		r.logger.Warn("that the node has recovered can't be noted", "error", err)
+	}
+	r.finish(fmt.Errorf("%w: %s", ErrInstalled, fmt.Sprintf(format, args...)))
 }
 
 // resume goes on with the checkpoint that was being fetched when the process died.
@@ -135,10 +182,13 @@ func (r *Replica) resume(ctx context.Context) {
 	}
 }
 
-// recoverFrom asks every other node once. nil: none leads, or the leader isn't ready.
-func (r *Replica) recoverFrom(ctx context.Context, query *confirmQuery) (err error) {
+// recoverFrom asks every other node once for what a leader confirms. leads: somebody leads, or knows who does.
+func (r *Replica) recoverFrom(ctx context.Context, query *confirmQuery) (leads bool, err error) {
 	for _, id := range r.elsewhere() {
 		c, e := r.ask(ctx, id, query)
+		if e == nil {
+			leads = leads || c.Term > 0 || c.Leader > 0
+		}
 		if e == nil && c.Offer.Index > 0 {
 			if e = r.fetchConfirmed(ctx, c); e != nil {
 				r.random(query.asking[:]) // another checkpoint, since that one may be what is wrong
@@ -146,23 +196,12 @@ func (r *Replica) recoverFrom(ctx context.Context, query *confirmQuery) (err err
 		}
 		err = errors.Join(err, e)
 	}
-	return err
+	return leads, err
 }
 
 // ask puts the question to one node.
 func (r *Replica) ask(ctx context.Context, node uint64, query *confirmQuery) (c Confirmation, err error) {
-	conn, err := r.peers.Fetch(ctx, node)
-	if err != nil {
-		return c, fmt.Errorf("node %d: %w", node, err)
-	}
-	defer conn.Close()
-	var answer []byte
-	err = conn.Query(query.appendTo(nil), func(b []byte) error {
-		if answer = append(answer, b...); len(answer) > maxAnswer {
-			return fmt.Errorf("%w: an answer of more than %d bytes", peer.ErrFrame, maxAnswer)
-		}
-		return nil
-	})
+	answer, err := r.question(ctx, node, query.appendTo(nil), maxAnswer)
 	if err == nil {
 		c, err = decodeConfirmation(answer)
 	}
@@ -175,7 +214,23 @@ func (r *Replica) ask(ctx context.Context, node uint64, query *confirmQuery) (c 
 	return c, nil
 }
 
-// maxAnswer is the longest answer to a question that is read into memory.
+// question puts any question to one node, and reads its answer of at most limit bytes.
+func (r *Replica) question(ctx context.Context, node uint64, question []byte, limit int) (answer []byte, err error) {
+	conn, err := r.peers.Fetch(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	err = conn.Query(question, func(b []byte) error {
+		if answer = append(answer, b...); len(answer) > limit {
+			return fmt.Errorf("%w: an answer of more than %d bytes", peer.ErrFrame, limit)
+		}
+		return nil
+	})
+	return answer, err
+}
+
+// maxAnswer is the longest answer to a question that is read into memory, but for one with entries.
 const maxAnswer = 1 << 10
 
 // fetchConfirmed fetches a confirmed checkpoint, and ends the replica so that the next Open installs it.
@@ -186,47 +241,8 @@ func (r *Replica) fetchConfirmed(ctx context.Context, c Confirmation) error {
 		return fmt.Errorf("fetching the checkpoint of node %d: %w", c.Offer.Node, err)
 	}
 	r.logger.Info("a checkpoint was fetched; opening again to install it", "entry", c.Offer.Index)
-	r.finish(fmt.Errorf("%w: up to entry %d, of node %d", ErrInstalled, c.Offer.Index, c.Offer.Node))
+	r.again("up to entry %d, of node %d", c.Offer.Index, c.Offer.Node)
 	return nil
-}
-
-// OpenQuery implements peer.Source.
-func (r *Replica) OpenQuery(from uint64, question []byte) (io.ReadCloser, error) {
-	q := queryReader{b: question}
-	switch kind := q.byte(); kind {
-	case queryConfirm:
-		var query confirmQuery
-		q.fixed(query.asking[:])
-		if err := q.err("question"); err != nil {
-			return nil, err
-		}
-		c, err := r.confirmFor(from, query.asking)
-		if err != nil {
-			return nil, err
-		}
-		return io.NopCloser(bytes.NewReader(c.appendTo(nil))), nil
-	default:
-		return nil, fmt.Errorf("questions of kind %d aren't known here; run the same release on all nodes", kind)
-	}
-}
-
-// confirmFor answers a node that asks for a confirmed checkpoint.
-func (r *Replica) confirmFor(from uint64, id [16]byte) (Confirmation, error) {
-	if r.damage != nil {
-		return Confirmation{}, nil // this one doesn't lead either
-	}
-	answer := make(chan Confirmation, 1)
-	r.events.put(event{kind: evAsk, ask: func() { answer <- r.confirmation(r.core.confirm(from, id)) }})
-	timer := time.NewTimer(barrierTimeout)
-	defer timer.Stop()
-	select {
-	case c := <-answer:
-		return c, nil
-	case <-timer.C:
-		return Confirmation{}, errors.New("this node stands still")
-	case <-r.done:
-		return Confirmation{}, ErrClosed
-	}
 }
 
 // noLog is the log of a node that recovers: there is none to speak of.

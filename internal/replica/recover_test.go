@@ -146,7 +146,7 @@ var damages = []struct {
 // manySegments makes a log of many segments, and tables.
 func manySegments(o *Options) {
 	o.testMachine = nil
-	o.Limits = Limits{SegmentBytes: 16 << 10, LogFlushBytes: 64 << 10, KeepEvery: 20 * time.Millisecond, Tick: 20 * time.Millisecond, RetainBytes: 256 << 10}
+	o.Limits = Limits{SegmentBytes: 16 << 10, LogFlushBytes: 64 << 10, KeepEvery: 20 * time.Millisecond, Tick: 20 * time.Millisecond, RetainBytes: 256 << 10, RecoverPause: time.Millisecond}
 }
 
 // fill writes until the log of every node has several segments and its state a table.
@@ -229,7 +229,9 @@ func TestRecoverFromDamagedLeader(t *testing.T) {
 	c.fill("before")
 	id := c.follower().id
 	c.kill(id)
-	c.change(c.files(id, "log/*.seg")[0], func(b []byte) []byte { b[4096+60] ^= 1; return b })
+	for _, path := range c.files(id, "log/*.seg") { // so that it needs a leader
+		c.remove(path)
+	}
 	leader := c.leader()
 	c.change(c.files(leader.id, "state/*.sst")[0], flipAt(0.3)) // which it has open, and needn't read
 	m, _ := c.comesBack(id)

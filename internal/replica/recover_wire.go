@@ -5,18 +5,21 @@ import (
 	"fmt"
 
 	"github.com/oncemq/oncemq/internal/peer"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 // What a node that recovers asks of others, drawn in docs/format/peer.md.
 const (
-	queryConfirm = 1 // a checkpoint that a leader confirms
+	queryConfirm    = 1 // a checkpoint that a leader confirms
+	queryCheckpoint = 2 // one of any node's state, from an entry on
+	queryStretch    = 3 // entries before one that the asker has
 )
 
-// The kinds of answers to queryConfirm.
+// The kinds of answers.
 const (
-	answerElsewhere = 1 // this node doesn't lead
+	answerElsewhere = 1 // this node doesn't lead, or hasn't what is asked for
 	answerLater     = 2 // ask again
-	answerOffer     = 3
+	answerOffer     = 3 // here it is
 )
 
 // confirmQuery asks a leader for a checkpoint with everything that the asker may ever have acknowledged.
@@ -67,6 +70,71 @@ func decodeConfirmation(b []byte) (c Confirmation, err error) {
 		r.bad = true
 	}
 	return c, r.err("confirmation")
+}
+
+// appendCheckpointQuery asks for a checkpoint with at least an entry.
+func appendCheckpointQuery(dst []byte, least uint64) []byte {
+	return binary.AppendUvarint(append(dst, queryCheckpoint), least)
+}
+
+// checkpointAnswer is the answer: Offer, if its Index isn't 0; otherwise later, or how far the state goes that the node has.
+type checkpointAnswer struct {
+	Offer Offer
+	Later bool
+	// Has is the entry up to which the node's state goes, 0 where it has none that can be used.
+	Has uint64
+}
+
+func (a *checkpointAnswer) appendTo(dst []byte) []byte {
+	switch {
+	case a.Offer.Index > 0:
+		dst = append(append(dst, answerOffer), a.Offer.ID[:]...)
+		for _, v := range []uint64{a.Offer.Node, a.Offer.Index, a.Offer.Term} {
+			dst = binary.AppendUvarint(dst, v)
+		}
+		return dst
+	case a.Later:
+		return append(dst, answerLater)
+	}
+	return binary.AppendUvarint(append(dst, answerElsewhere), a.Has)
+}
+
+func decodeCheckpointAnswer(b []byte) (a checkpointAnswer, err error) {
+	r := queryReader{b: b}
+	switch kind := r.byte(); kind {
+	case answerElsewhere:
+		a.Has = r.uint()
+	case answerLater:
+		a.Later = true
+	case answerOffer:
+		r.fixed(a.Offer.ID[:])
+		a.Offer.Node, a.Offer.Index, a.Offer.Term = r.uint(), r.uint(), r.uint()
+		r.bad = r.bad || a.Offer.Node == 0 || a.Offer.Index == 0 || a.Offer.Term == 0
+	default:
+		r.bad = true
+	}
+	return a, r.err("offer of a checkpoint")
+}
+
+// appendStretchQuery asks for entries.
+func appendStretchQuery(dst []byte, q store.StretchQuery) []byte {
+	dst = append(dst, queryStretch)
+	for _, v := range []uint64{q.Lowest, q.Last, q.Anchor} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	return dst
+}
+
+// decodeStretchAnswer reads the answer: ok is false where the node hasn't all of it.
+func decodeStretchAnswer(b []byte) (s store.Stretch, ok bool, err error) {
+	switch {
+	case len(b) == 1 && (b[0] == answerElsewhere || b[0] == answerLater):
+		return s, false, nil
+	case len(b) > 0 && b[0] == answerOffer:
+		s, err = store.DecodeStretch(b[1:])
+		return s, err == nil, err
+	}
+	return s, false, fmt.Errorf("%w: a malformed answer with entries", peer.ErrFrame)
 }
 
 // queryReader reads the fields of a question or an answer; the first fault sticks.

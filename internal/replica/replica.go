@@ -33,6 +33,7 @@ type Replica struct {
 
 	damage   error       // why this node recovers and takes no part; nil: it takes part
 	recovers atomic.Bool // the same, for any goroutine
+	salvaged salvage     // of a node that recovers
 
 	noted   *membership  // written down; of the keep goroutine
 	fetched atomic.Int64 // bytes of checkpoints that were fetched
@@ -283,6 +284,7 @@ func (r *Replica) closeFiles() (err error) {
 	if r.log != nil {
 		err = errors.Join(err, r.log.Close())
 	}
+	err = errors.Join(err, r.salvaged.close())
 	if r.dir != nil {
 		err = errors.Join(err, r.dir.Close())
 	}
