@@ -49,7 +49,7 @@ const (
 	EarlySent         Mutant = "send-answered-at-once"         // C9: the same for plain sends
 	UnknownRolledBack Mutant = "unknown-is-called-rolled-back" // S5: the client guesses after a lost connection
 	RangeUnanchored   Mutant = "range-of-another-log"          // C14: entries are taken to mend a log that goes on with another one
-	CheckpointTooLow  Mutant = "checkpoint-below-the-log"      // C14: a state is taken that the mended log doesn't follow on
+	StateBelowLog     Mutant = "checkpoint-below-the-log"      // C14: a state is taken that the mended log doesn't follow on
 	ClientRepeats     Mutant = "client-numbers-anew"           // C9: what the client says again gets a new number
 )
 
@@ -57,7 +57,7 @@ const (
 func Members() []Mutant { return []Mutant{OldQuorum, ChangeNotStored} }
 
 // Mends are the faults of mending a damaged directory. Tests of package store find them.
-func Mends() []Mutant { return []Mutant{RangeUnanchored, CheckpointTooLow} }
+func Mends() []Mutant { return []Mutant{RangeUnanchored, StateBelowLog} }
 
 // All are the faults that the simulator finds, in the order of their rules.
 func All() []Mutant {

@@ -54,7 +54,7 @@ func (m Mutant) contract() string {
 		return "C9"
 	case AnyAttempt:
 		return "C12"
-	case SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked, AskerCounts, LowCheckpoint, RangeUnanchored, CheckpointTooLow:
+	case SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked, AskerCounts, LowCheckpoint, RangeUnanchored, StateBelowLog:
 		return "C14"
 	case LocalBarrier:
 		return "C16"

@@ -282,10 +282,10 @@ func (s *Salvage) stand(m *Manifest) (footing, error) {
 		return f, nil
 	}
 	f.applied = m.Index
-	if m.Index < s.Needs() && !mutant.On(mutant.CheckpointTooLow) {
+	if m.Index < s.Needs() && !mutant.On(mutant.StateBelowLog) {
 		return f, fmt.Errorf("%w: it goes up to entry %d, and the log that is left begins behind %d", ErrFetched, m.Index, s.anchor.Index)
 	}
-	if m.Index <= s.last && !mutant.On(mutant.CheckpointTooLow) {
+	if m.Index <= s.last && !mutant.On(mutant.StateBelowLog) {
 		switch term, err := s.term(m.Index); {
 		case err != nil:
 			return f, err

@@ -13,7 +13,7 @@ func TestMendFindsMutants(t *testing.T) {
 	if !mutant.Enabled {
 		t.Skip("only with -tags mutants")
 	}
-	tests := map[mutant.Mutant]string{mutant.RangeUnanchored: "^TestMendOnlyTheSameLog$", mutant.CheckpointTooLow: "^TestMendStateFits$"}
+	tests := map[mutant.Mutant]string{mutant.RangeUnanchored: "^TestMendOnlyTheSameLog$", mutant.StateBelowLog: "^TestMendStateFits$"}
 	for _, m := range mutant.Mends() {
 		for _, on := range []mutant.Mutant{m, ""} {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+tests[m], "-test.timeout=2m")
