@@ -132,7 +132,7 @@ func TestForceGoesOn(t *testing.T) {
 			wantAlone(t, data, f, was)
 		})
 	}
-	for _, bad := range []string{"", "abc 1 1\n", strings.Repeat("z", 32) + " 1 1\n", strings.Repeat("0", 32) + " one 1\n"} {
+	for _, bad := range []string{"", "abc 1 1\n", "abcd 1 1\n", strings.Repeat("z", 32) + " 1 1\n", strings.Repeat("0", 32) + " one 1\n"} {
 		data := copyOf(t, data)
 		if err := certs.WriteFile(filepath.Join(data, forcingName), []byte(bad)); err != nil {
 			t.Fatal(err)

@@ -37,6 +37,12 @@ type node struct {
 
 func start(t testing.TB, change ...func(*Config)) *node {
 	t.Helper()
+	return startWith(t, func(*Server) {}, change...)
+}
+
+// startWith starts a node whose server is changed before it runs.
+func startWith(t testing.TB, before func(*Server), change ...func(*Config)) *node {
+	t.Helper()
 	cfg := Config{Listen: "127.0.0.1:0", Dev: true}
 	for _, f := range change {
 		f(&cfg)
@@ -60,6 +66,7 @@ func start(t testing.TB, change ...func(*Config)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before(s)
 	n := &node{t: t, s: s, rep: rep}
 	repCtx, stopRep := context.WithCancel(context.Background())
 	srvCtx, stopSrv := context.WithCancel(context.Background())
@@ -474,9 +481,11 @@ func (l *lateListener) Close() error {
 
 // Run returns when its addresses are free: a node that begins anew binds them again at once.
 func TestStopFreesTheAddress(t *testing.T) {
-	n := start(t)
-	l := &lateListener{Listener: n.s.listeners[0].Listener, begun: make(chan struct{}), finish: make(chan struct{})}
-	n.s.listeners[0].Listener = l
+	l := &lateListener{begun: make(chan struct{}), finish: make(chan struct{})}
+	n := startWith(t, func(s *Server) {
+		l.Listener = s.listeners[0].Listener
+		s.listeners[0].Listener = l
+	})
 	stopped := make(chan struct{})
 	go func() { n.stop(); close(stopped) }()
 	<-l.begun
