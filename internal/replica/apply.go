@@ -38,7 +38,6 @@ type machine interface {
 	Members() []state.MemberInfo
 	MembersRevision() uint64
 	LastNode() command.NodeID
-	Removed(node command.NodeID) bool
 }
 
 // applyJob is one thing for the apply goroutine; jobs are done in order.

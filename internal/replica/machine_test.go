@@ -67,7 +67,6 @@ func (m *countingMachine) Configuration() (state.Configuration, bool) {
 func (m *countingMachine) Members() []state.MemberInfo { return nil }
 func (m *countingMachine) MembersRevision() uint64     { return 0 }
 func (m *countingMachine) LastNode() command.NodeID    { return 0 }
-func (m *countingMachine) Removed(command.NodeID) bool { return false }
 func (m *countingMachine) Nodes() (live []command.NodeID) {
 	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
 		if m.nodes[id].epoch != 0 {

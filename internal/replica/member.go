@@ -129,7 +129,7 @@ func (s *situation) successor() (next command.NodeID) {
 
 // leaving says that a member is to go.
 func (s *situation) leaving(id command.NodeID) bool {
-	return slices.ContainsFunc(s.members, func(x state.MemberInfo) bool { return x.ID == id && x.Leaving })
+	return (&membership{all: s.members}).leaving(uint64(id))
 }
 
 // voters are who should vote next, ascending: the voters that stay, then learners that have caught up, then, so that the number is three while

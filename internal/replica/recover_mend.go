@@ -159,22 +159,17 @@ func (r *Replica) fetchStretch(ctx context.Context, s *store.Salvage, node uint6
 		return err
 	}
 	x, ok, err := decodeStretchAnswer(answer)
-	if err != nil || !ok {
-		return errors.Join(err, errNotHereUnless(err))
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return errNotHere
 	}
 	if err := s.Take(&x); err != nil {
 		return err
 	}
 	r.logger.Info("entries are fetched to mend the log", "first", x.Entries[0].Index, "last", q.Last, "node", node)
 	return nil
-}
-
-// errNotHereUnless is errNotHere where there is no error.
-func errNotHereUnless(err error) error {
-	if err != nil {
-		return nil
-	}
-	return errNotHere
 }
 
 // fetchState fetches a checkpoint that the log follows on, of any node. Where nobody has one it returns how far the newest state goes that there is.

@@ -33,6 +33,15 @@ func (s *salvage) close() (err error) {
 
 // OpenQuery implements peer.Source.
 func (r *Replica) OpenQuery(from uint64, question []byte) (io.ReadCloser, error) {
+	answer, err := r.answer(from, question)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(bytes.NewReader(answer)), nil
+}
+
+// answer answers a question of a node that recovers.
+func (r *Replica) answer(from uint64, question []byte) ([]byte, error) {
 	q := queryReader{b: question}
 	switch kind := q.byte(); kind {
 	case queryConfirm:
@@ -45,21 +54,20 @@ func (r *Replica) OpenQuery(from uint64, question []byte) (io.ReadCloser, error)
 		if err != nil {
 			return nil, err
 		}
-		return io.NopCloser(bytes.NewReader(c.appendTo(nil))), nil
+		return c.appendTo(nil), nil
 	case queryCheckpoint:
 		least := q.uint()
 		if err := q.err("question"); err != nil {
 			return nil, err
 		}
 		a := r.checkpointFor(least)
-		return io.NopCloser(bytes.NewReader(a.appendTo(nil))), nil
+		return a.appendTo(nil), nil
 	case queryStretch:
 		s := store.StretchQuery{Lowest: q.uint(), Last: q.uint(), Anchor: q.uint()}
 		if err := q.err("question"); err != nil {
 			return nil, err
 		}
-		answer, err := r.stretchFor(s)
-		return io.NopCloser(bytes.NewReader(answer)), err
+		return r.stretchFor(s)
 	default:
 		return nil, fmt.Errorf("questions of kind %d aren't known here; run the same release on all nodes", kind)
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (d *Dir) writeStretch(x *Stretch) error {
 		b := x.AppendTo(make([]byte, stretchHead))
 		binary.LittleEndian.PutUint64(b, stretchMagic)
 		binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[stretchHead:], castagnoli))
-		err = replaceFile(d.fs, dir, stretchName(x.Entries[len(x.Entries)-1].Index), bytes.Clone(b))
+		err = replaceFile(d.fs, dir, stretchName(x.Entries[len(x.Entries)-1].Index), b)
 	}
 	if errors.Is(err, errNoSpace) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
