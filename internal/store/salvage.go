@@ -18,7 +18,8 @@ import (
 //     lost lies before that piece. So every entry that it has ever acknowledged, and that a later leader hasn't replaced, is in the mended log or under
 //     its base; neither ends before the old one did.
 //   - What goes before the last piece is the log's: a stretch of any log, present or past, of any node, is taken only where that log
-//     has, directly at its upper end, an entry with the index and the term that the lowest one known here has. Raft's log matching says that all before
+//     has, directly at its upper end, an entry with the index and the term that the lowest one known here has, or where the stretch's last entry is the
+//     one before that and of the same term: one leader made both. Raft's log matching says that all before
 //     such an entry is the same everywhere. So are pieces of this log that lie lower: what is left there may have been replaced in the
 //     part that is lost, and is taken only from an entry on downwards that matches.
 //   - The state is one that was applied, so it holds committed entries only, and belongs at an index c that the log reaches down to. Where a
@@ -192,13 +193,16 @@ func (s *Salvage) descend() error {
 	}
 }
 
-// join takes a piece of the log below, if it has the anchor.
+// join takes a piece of the log below, if it has the anchor, or the entry before it and that of the same term.
 func (s *Salvage) join(p *Piece) {
-	if s.anchor.Index == 0 || p.First() > s.anchor.Index || p.Last() < s.anchor.Index || p.First() >= s.low {
+	if s.anchor.Index == 0 || p.First() > s.low-1 || p.Last() < s.low-1 {
 		return
 	}
-	if term, err := p.Term(s.anchor.Index); err == nil && term == s.anchor.Term {
-		s.take(salvagePart{first: p.First(), last: s.low - 1, piece: p}, p.before())
+	for _, index := range []uint64{s.anchor.Index, s.low - 1} {
+		if term, err := p.Term(index); err == nil && index <= p.Last() && term == s.anchor.Term {
+			s.take(salvagePart{first: p.First(), last: s.low - 1, piece: p}, p.before())
+			return
+		}
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 )
 
 // Anchor is an entry that a log certainly has. Two logs that have an entry with the same index and term have the same entries before
-// it (raft's log matching), whatever became of either of them since.
+// it (raft's log matching), whatever became of either of them since. An entry of the same term that lies before the anchor is the log's too,
+// wherever it was found: a term has one leader, which made both, and never replaced any of its own.
 type Anchor struct{ Index, Term uint64 }
 
 // StretchQuery asks for entries of a log that lie before one that it has.
 type StretchQuery struct {
 	// Lowest to Last are wanted, Last first: what doesn't fit into one answer is missing at the lower end.
 	Lowest, Last uint64
-	// Anchor is the index of the known entry: Last, or the one behind it.
+	// Anchor is the index of the known entry: Last, or the one behind it. Where a log hasn't that, Last stands for it in the answer.
 	Anchor uint64
 }
 
@@ -39,13 +40,13 @@ const (
 // ErrStretch says that the entries that another node has answered with aren't those of this log, or nothing that can be entries.
 var ErrStretch = errors.New("oncemq: the fetched entries can't be used")
 
-// Stretch answers a query; ok is false where the log hasn't all of it: its entries Last and Anchor. It may be called by any goroutine.
+// Stretch answers a query; ok is false where the log hasn't its entry Last. It may be called by any goroutine.
 // Errors: ErrCorrupt.
 func (l *Log) Stretch(q StretchQuery) (s Stretch, ok bool, err error) {
 	l.mu.RLock()
 	first, last, replaced := l.base()+1, l.lastIndex(), l.replaced
 	l.mu.RUnlock()
-	if q.Last < first || q.Last > last || q.Anchor > last || q.Anchor < q.Last || q.Lowest > q.Last {
+	if q.Last < first || q.Last > last || q.Anchor < q.Last || q.Lowest > q.Last {
 		return s, false, nil
 	}
 	lo := max(q.Lowest, first, q.Last-min(stretchCount, q.Last)+1)
@@ -59,7 +60,10 @@ func (l *Log) Stretch(q StretchQuery) (s Stretch, ok bool, err error) {
 		lo = q.Last - (q.Last-lo)/2
 	}
 	s.Anchor.Index = q.Anchor
-	if s.Anchor.Term, err = l.Term(q.Anchor); err == nil {
+	if q.Anchor > last {
+		s.Anchor.Index = q.Last
+	}
+	if s.Anchor.Term, err = l.Term(s.Anchor.Index); err == nil {
 		s.Before, err = l.Term(lo - 1)
 	}
 	l.mu.RLock()
@@ -90,12 +94,13 @@ func (s *Stretch) check(a Anchor, last uint64) error {
 	wrong := func(what string) error { return fmt.Errorf("%w: %s", ErrStretch, what) }
 	n := len(s.Entries)
 	switch {
-	case n == 0 || s.Anchor.Index != a.Index || s.Entries[n-1].Index != last:
+	case n == 0 || s.Anchor.Index != a.Index && s.Anchor.Index != last || s.Entries[n-1].Index != last:
 		return wrong(fmt.Sprintf("there are %d, before entry %d; those up to %d are wanted, before %d", n, s.Anchor.Index, last, a.Index))
-	case s.Anchor.Term != a.Term && !mutant.On(mutant.RangeUnanchored):
-		return wrong(fmt.Sprintf("they go before entry %d of term %d, and here it is of term %d: it is another log", a.Index, s.Anchor.Term, a.Term))
-	case last == a.Index && s.Entries[n-1].Term != s.Anchor.Term:
+	case last == s.Anchor.Index && s.Entries[n-1].Term != s.Anchor.Term:
 		return wrong(fmt.Sprintf("entry %d has two terms", last))
+	case s.Anchor != a && s.Entries[n-1].Term != a.Term && !mutant.On(mutant.RangeUnanchored):
+		return wrong(fmt.Sprintf("they go up to entry %d of term %d, before entry %d of term %d, and here entry %d is of term %d: it may be another log",
+			last, s.Entries[n-1].Term, s.Anchor.Index, s.Anchor.Term, a.Index, a.Term))
 	}
 	term := s.Before
 	for i := range s.Entries {
