@@ -6,71 +6,30 @@ import (
 	"github.com/oncemq/oncemq/internal/command"
 )
 
-// A queue is an address, which is a sequence of messages, with one subscription
-// [4.9]. A message is stored once, under its number in the sequence; numbers are
-// never used twice within an incarnation.
-type queue struct {
+// An address is a sequence of messages [4.9]. A message is stored once, under its number in the sequence; numbers are
+// never used twice within an incarnation. Who reads the address has a subscription, and a queue is an address with one.
+type address struct {
 	object
 	slot  uint32
 	inc   command.Incarnation
 	name  string
-	place object // the second record: next and the subscription's position
+	place object // the second record: next and the queue's position
 	next  uint64 // number of the next message, 1 and up
 	depth uint64 // messages in memory, those of an unfinished purge included
 	bytes uint64
 	// dying: deleted; a job takes the messages away. Nobody can reach it any more.
 	dying bool
 	dead  bool // its name makes it a dead-letter queue
-	// touched: stands in Machine.touched.
-	touched bool
-	sub     subscription
+	queue *subscription
 	// head and tail remember the chunks found last.
 	head, tail chunkMark
 }
-
-// A subscription is a cursor and the set of what was handed out before it: each
-// message below the cursor has a delivery, held by a link or given back, or is gone.
-// Exception: those of an unfinished purge have none.
-type subscription struct {
-	cursor uint64 // number of the first message never handed out
-	// returned are the numbers of messages given back; they go out before the cursor,
-	// in their place (C11).
-	returned seqHeap
-	// picky are those given back that some link must not get [3.9], ascending.
-	picky []pickyMessage
-	// doomed are those given back before a purge, whose job is under way: a heap of each purge, the oldest first.
-	doomed   []doomedHeap
-	purgeGen uint32 // rises with each purge; older given-back ones are doomed
-	// purgeFrom and purgeTo are the range that the purge job has still to look through:
-	// messages in it without a delivery go.
-	purgeFrom, purgeTo uint64
-	links              []*link // not ended, attached or in grace, by id
-	ready              []*link // of those, the ones with an allowance, by id
-	turn               uint64  // id of the link that got the last message
-	inFlight           uint64
-	returning          int // links whose return job is under way: nothing is handed out (C11)
-}
-
-// doomedHeap is what a purge found given back: a purge takes the heap as it is, however much there is to do of the one before [4.2].
-type doomedHeap struct {
-	gen     uint32 // the subscription's purgeGen before it
-	numbers seqHeap
-}
-
-// pickyMessage is a message that waits and that some link must not get: a copy of its
-// delivery's exclusions, so that passing over it looks nothing up.
-type pickyMessage struct {
-	seq  uint64
-	wish exclusions
-}
-
-func (p pickyMessage) compare(seq uint64) int { return compare(p.seq, seq) }
 
 // message is what memory knows of a message; its bytes are on disk alone. No
 // pointers [5.1].
 type message struct {
 	seq      uint64
-	queue    uint32 // slot
+	address  uint32 // slot
 	size     uint32 // bytes, and flags in the upper bits
 	delivery uint32 // of the queue's subscription; with several: the first of a list
 	fresh    uint32 // place in dirty.created + 1 while this entry created it
@@ -95,8 +54,8 @@ const (
 )
 
 type chunkKey struct {
-	queue uint32
-	no    uint64
+	address uint32
+	no      uint64
 }
 
 type chunkMark struct {
@@ -134,119 +93,107 @@ func validName(name string) bool {
 	return true
 }
 
-func (q *queue) info() QueueInfo {
+func (a *address) info() QueueInfo {
+	s := a.queue
 	return QueueInfo{
-		Name: q.name, Incarnation: q.inc,
-		Depth: q.waiting() + q.sub.inFlight, InFlight: q.sub.inFlight, Bytes: q.bytes, Links: q.attached(),
+		Name: a.name, Incarnation: a.inc,
+		Depth: s.waiting() + s.inFlight, InFlight: s.inFlight, Bytes: a.bytes, Links: s.attached(),
 	}
 }
 
-// waiting counts the messages that nobody holds, without those of a purge.
-func (q *queue) waiting() uint64 {
-	return q.next - q.sub.cursor + uint64(len(q.sub.returned)+len(q.sub.picky))
+// addQueue makes the address of a new incarnation, with its queue. The name is free.
+func (m *Machine) addQueue(inc command.Incarnation, name string) *address {
+	a := &address{inc: inc, name: name, next: 1}
+	a.queue = &subscription{id: uint64(inc), address: a, cursor: 1}
+	m.placeAddress(a)
+	m.byName[name] = a
+	m.markAddress(a)
+	m.markPlace(a)
+	return a
 }
 
-func (q *queue) attached() (n int) {
-	for _, l := range q.sub.links {
-		if l.conn != nil {
-			n++
-		}
-	}
-	return n
-}
-
-// addQueue makes the queue of a new incarnation. The name is free.
-func (m *Machine) addQueue(inc command.Incarnation, name string) *queue {
-	q := &queue{inc: inc, name: name, next: 1, sub: subscription{cursor: 1}}
-	m.placeQueue(q)
-	m.byName[name] = q
-	m.markQueue(q)
-	m.markPlace(q)
-	return q
-}
-
-// placeQueue gives q a slot.
-func (m *Machine) placeQueue(q *queue) {
-	q.dead = len(q.name) > len(DeadLetterPrefix) && q.name[:len(DeadLetterPrefix)] == DeadLetterPrefix
-	if n := len(m.freeQueue); n > 0 {
-		q.slot = m.freeQueue[n-1]
-		m.freeQueue = m.freeQueue[:n-1]
-		m.queues[q.slot] = q
+// placeAddress gives a a slot.
+func (m *Machine) placeAddress(a *address) {
+	a.dead = len(a.name) > len(DeadLetterPrefix) && a.name[:len(DeadLetterPrefix)] == DeadLetterPrefix
+	if n := len(m.freeAddress); n > 0 {
+		a.slot = m.freeAddress[n-1]
+		m.freeAddress = m.freeAddress[:n-1]
+		m.addresses[a.slot] = a
 	} else {
-		q.slot = uint32(len(m.queues))
-		m.queues = append(m.queues, q)
+		a.slot = uint32(len(m.addresses))
+		m.addresses = append(m.addresses, a)
 	}
-	m.byInc[q.inc] = q
+	m.byInc[a.inc] = a
 }
 
-// find is the slab index of a message of q, or 0.
-func (m *Machine) find(q *queue, seq uint64) uint32 {
-	c := m.chunk(q, seq>>chunkBits)
+// find is the slab index of a message of a, or 0.
+func (m *Machine) find(a *address, seq uint64) uint32 {
+	c := m.chunk(a, seq>>chunkBits)
 	if c == 0 {
 		return 0
 	}
 	return m.chunks.at(c).message[seq&(chunkSize-1)]
 }
 
-func (m *Machine) chunk(q *queue, no uint64) uint32 {
-	if q.tail.index != 0 && q.tail.no == no {
-		return q.tail.index
+func (m *Machine) chunk(a *address, no uint64) uint32 {
+	if a.tail.index != 0 && a.tail.no == no {
+		return a.tail.index
 	}
-	if q.head.index != 0 && q.head.no == no {
-		return q.head.index
+	if a.head.index != 0 && a.head.no == no {
+		return a.head.index
 	}
-	c := m.chunkAt[chunkKey{q.slot, no}]
+	c := m.chunkAt[chunkKey{a.slot, no}]
 	if c != 0 {
-		q.head = chunkMark{no, c}
+		a.head = chunkMark{no, c}
 	}
 	return c
 }
 
-// place puts a message into its queue's sequence.
-func (m *Machine) putMessage(q *queue, seq uint64, size uint32) uint32 {
+// place puts a message into its address's sequence.
+func (m *Machine) putMessage(a *address, seq uint64, size uint32) uint32 {
 	i := m.messages.alloc()
-	*m.messages.at(i) = message{seq: seq, queue: q.slot, size: size}
+	*m.messages.at(i) = message{seq: seq, address: a.slot, size: size}
 	no := seq >> chunkBits
-	c := m.chunk(q, no)
+	c := m.chunk(a, no)
 	if c == 0 {
 		c = m.chunks.alloc()
-		m.chunkAt[chunkKey{q.slot, no}] = c
-		q.tail = chunkMark{no, c}
+		m.chunkAt[chunkKey{a.slot, no}] = c
+		a.tail = chunkMark{no, c}
 	}
 	p := m.chunks.at(c)
 	p.used++
 	p.message[seq&(chunkSize-1)] = i
-	q.depth++
-	q.bytes += uint64(size & sizeMask)
+	a.depth++
+	a.bytes += uint64(size & sizeMask)
 	return i
 }
 
-// store appends a message to q.
-func (m *Machine) store(q *queue, payload []byte) {
-	i := m.putMessage(q, q.next, uint32(len(payload)))
-	q.next++
-	m.markPlace(q)
+// store appends a message to a.
+func (m *Machine) store(a *address, payload []byte) {
+	i := m.putMessage(a, a.next, uint32(len(payload)))
+	a.next++
+	m.markPlace(a)
 	m.markCreated(i, payload)
-	m.touch(q)
+	m.touch(a.queue)
 	m.steps++
 }
 
-// drop takes a message out of q: consumed, purged, deleted or moved. keepBody leaves
+// drop takes a message out of a: consumed, purged, deleted or moved. keepBody leaves
 // its bytes where they are. Its delivery is gone already.
-func (m *Machine) drop(q *queue, i uint32, keepBody bool) {
+func (m *Machine) drop(a *address, i uint32, keepBody bool) {
 	p := m.messages.at(i)
 	if p.fresh == 0 {
-		m.deleteMessageKey(keyMessage, q.inc, p.seq)
+		m.deleteMessageKey(keyMessage, a.inc, p.seq)
 		if p.size&flagMoved == 0 && !keepBody {
-			m.deleteMessageKey(keyBody, q.inc, p.seq)
+			m.deleteMessageKey(keyBody, a.inc, p.seq)
 		}
 	}
-	m.dropExtras(q, i, keepBody)
-	m.forgetMessage(q, i)
+	m.dropExtras(a, i, keepBody)
+	m.forgetMessage(a, i)
 }
 
 // dropExtras deletes what a message has on disk beside what every message has, and its overlay and origin.
-func (m *Machine) dropExtras(q *queue, i uint32, keepBody bool) {
+func (m *Machine) dropExtras(a *address, i uint32, keepBody bool) {
 	p := m.messages.at(i)
 	if p.fresh != 0 {
 		m.dirty.created[p.fresh-1].gone = true
@@ -254,7 +201,7 @@ func (m *Machine) dropExtras(q *queue, i uint32, keepBody bool) {
 	if p.size&flagMoved != 0 {
 		from := m.moved[i]
 		if p.fresh == 0 {
-			m.deleteMessageKey(keyMoved, q.inc, p.seq)
+			m.deleteMessageKey(keyMoved, a.inc, p.seq)
 		}
 		if !keepBody {
 			m.deleteMessageKey(keyBody, from.inc, from.seq)
@@ -263,46 +210,38 @@ func (m *Machine) dropExtras(q *queue, i uint32, keepBody bool) {
 	}
 	if p.size&flagOverlay != 0 {
 		if p.fresh == 0 {
-			m.deleteMessageKey(keyOverlay, q.inc, p.seq)
+			m.deleteMessageKey(keyOverlay, a.inc, p.seq)
 		}
 		m.forgetOverlay(i)
 	}
 }
 
 // forgetMessage takes a message out of memory.
-func (m *Machine) forgetMessage(q *queue, i uint32) {
+func (m *Machine) forgetMessage(a *address, i uint32) {
 	p := m.messages.at(i)
 	if p.delivery != 0 {
 		panic("state: a message with a delivery can't be dropped")
 	}
 	m.steps++
 	no := p.seq >> chunkBits
-	c := m.chunk(q, no)
+	c := m.chunk(a, no)
 	k := m.chunks.at(c)
 	k.message[p.seq&(chunkSize-1)] = 0
-	q.depth--
-	q.bytes -= uint64(p.size & sizeMask)
+	a.depth--
+	a.bytes -= uint64(p.size & sizeMask)
 	if k.used--; k.used == 0 {
-		m.freeChunk(q, no, c)
+		m.freeChunk(a, no, c)
 	}
 	m.messages.release(i)
 }
 
-func (m *Machine) freeChunk(q *queue, no uint64, c uint32) {
-	delete(m.chunkAt, chunkKey{q.slot, no})
+func (m *Machine) freeChunk(a *address, no uint64, c uint32) {
+	delete(m.chunkAt, chunkKey{a.slot, no})
 	m.chunks.release(c)
-	if q.head.index == c {
-		q.head = chunkMark{}
+	if a.head.index == c {
+		a.head = chunkMark{}
 	}
-	if q.tail.index == c {
-		q.tail = chunkMark{}
-	}
-}
-
-// touch makes the end of the entry look whether q has something to hand out.
-func (m *Machine) touch(q *queue) {
-	if !q.touched && !q.dying {
-		q.touched = true
-		m.touched = append(m.touched, q)
+	if a.tail.index == c {
+		a.tail = chunkMark{}
 	}
 }

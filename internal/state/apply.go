@@ -25,7 +25,7 @@ type plan struct {
 	conn     *conn
 	link     *link
 	sender   *sender
-	queue    *queue
+	address  *address
 	session  *session
 	clash    *conn // whose container-id a newcomer wants
 	standing standing

@@ -20,32 +20,31 @@ const browseSteps = 4096
 // has looked at so many places that the others have waited long enough: it is one slice [4.7]. next is what the following call
 // passes as after; more says that there may be more. ok is false where there is no queue of that name, or it isn't inc (0: any).
 func (m *Machine) Browse(dst []Browsed, name string, inc command.Incarnation, after uint64, most int) (list []Browsed, of command.Incarnation, next uint64, more, ok bool) {
-	q := m.byName[name]
-	if q == nil || inc != 0 && q.inc != inc {
+	a := m.byName[name]
+	if a == nil || inc != 0 && a.inc != inc {
 		return dst, 0, after, false, false
 	}
 	seq := after + 1
-	for steps := 0; seq < q.next; steps++ {
+	for steps := 0; seq < a.next; steps++ {
 		if most == 0 || steps == browseSteps {
-			return dst, q.inc, seq - 1, true, true
+			return dst, a.inc, seq - 1, true, true
 		}
-		if m.chunk(q, seq>>chunkBits) == 0 {
+		if m.chunk(a, seq>>chunkBits) == 0 {
 			seq = (seq>>chunkBits + 1) << chunkBits
 			continue
 		}
-		if mi := m.find(q, seq); mi != 0 && !m.purged(q, seq, mi) {
-			dst = append(dst, m.browsed(seq, mi))
+		if mi := m.find(a, seq); mi != 0 && !m.purged(a.queue, seq, mi) {
+			dst = append(dst, m.browsed(a.queue, seq, mi))
 			most--
 		}
 		seq++
 	}
-	return dst, q.inc, max(after, q.next-1), false, true
+	return dst, a.inc, max(after, a.next-1), false, true
 }
 
 // purged says that a message is one of those that a purge has taken and not dropped yet.
-func (m *Machine) purged(q *queue, seq uint64, mi uint32) bool {
-	s := &q.sub
-	di := m.messages.at(mi).delivery
+func (m *Machine) purged(s *subscription, seq uint64, mi uint32) bool {
+	di := m.deliveryOf(s, mi)
 	if di == 0 {
 		return seq >= s.purgeFrom && seq < s.purgeTo
 	}
@@ -53,9 +52,9 @@ func (m *Machine) purged(q *queue, seq uint64, mi uint32) bool {
 	return d.link == 0 && d.gen != s.purgeGen
 }
 
-func (m *Machine) browsed(seq uint64, mi uint32) Browsed {
+func (m *Machine) browsed(s *subscription, seq uint64, mi uint32) Browsed {
 	b := Browsed{Position: seq, Overlay: m.overlays[mi]}
-	if di := m.messages.at(mi).delivery; di != 0 {
+	if di := m.deliveryOf(s, mi); di != 0 {
 		d := m.deliveries.at(di)
 		b.Count, b.Held = d.count, d.link != 0
 	}

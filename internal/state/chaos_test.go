@@ -167,11 +167,11 @@ func (c *chaos) command(p *peer) command.Command {
 			Create: c.chance(80), Presettled: c.chance(15), Resume: c.chance(50),
 		}
 		if s := c.m.sessions[o.Session]; s != nil && s.links[o.Name] != nil && c.chance(80) {
-			o.Address = s.links[o.Name].queue.name
+			o.Address = s.links[o.Name].sub.address.name
 			for di := s.links[o.Name].first; di != 0 && o.Resume; di = c.m.deliveries.at(di).next {
 				if d := c.m.deliveries.at(di); c.chance(60) {
 					o.Unsettled = append(o.Unsettled, command.Unsettled{
-						Incarnation: s.links[o.Name].queue.inc,
+						Incarnation: s.links[o.Name].sub.address.inc,
 						Ref:         command.DeliveryRef{Message: c.m.messages.at(d.message).seq, Attempt: d.attempt},
 					})
 				}

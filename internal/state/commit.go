@@ -146,11 +146,11 @@ func (m *Machine) carryOut(c *command.Commit, p *plan) {
 			break
 		}
 		s := &c.Sends[i]
-		q := m.byInc[s.Target]
+		a := m.byInc[s.Target]
 		if s.Target == 0 {
-			q = m.byName[s.Address]
+			a = m.byName[s.Address]
 		}
-		m.store(q, s.Message)
+		m.store(a, s.Message)
 	}
 }
 

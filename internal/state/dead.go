@@ -15,25 +15,26 @@ const (
 
 // deadLetter moves a message that nobody holds to its queue's dead-letter queue, with
 // the story of why, where from and how often (C13). Its bytes stay where they are;
-// its delivery ends. q is no dead-letter queue itself: those keep their messages.
-func (m *Machine) deadLetter(q *queue, di uint32, reason string) {
+// its delivery ends. s isn't that of a dead-letter queue itself: those keep their messages.
+func (m *Machine) deadLetter(s *subscription, di uint32, reason string) {
 	d := *m.deliveries.at(di)
 	p := *m.messages.at(d.message)
-	if p.fresh != 0 || q.dead {
+	a := s.address
+	if p.fresh != 0 || a.dead {
 		panic("state: this message can't be a dead letter")
 	}
-	name := DeadLetterPrefix + q.name
+	name := DeadLetterPrefix + a.name
 	to := m.byName[name]
 	if to == nil {
 		to = m.addQueue(m.madeIncarnation(), name)
 	}
 	from, ok := m.moved[d.message]
 	if !ok {
-		from = origin{q.inc, p.seq}
+		from = origin{a.inc, p.seq}
 	}
-	overlay := mergeOverlay(m.overlays[d.message], m.story(q, &d, reason))
-	m.dropDelivery(q, di)
-	m.drop(q, d.message, true)
+	overlay := mergeOverlay(m.overlays[d.message], m.story(a, &d, reason))
+	m.dropDelivery(s, di)
+	m.drop(a, d.message, true)
 	m.counters.DeadLettered++
 
 	i := m.putMessage(to, to.next, p.size&sizeMask|flagMoved|flagOverlay)
@@ -42,7 +43,7 @@ func (m *Machine) deadLetter(q *queue, di uint32, reason string) {
 	m.keepOverlay(i, overlay)
 	m.markPlace(to)
 	m.markCreated(i, nil)
-	m.touch(to)
+	m.touch(to.queue)
 	m.steps++
 }
 
@@ -81,12 +82,12 @@ func (m *Machine) madeIncarnation() command.Incarnation {
 }
 
 // story is the overlay of a dead letter: an AMQP map of message annotations.
-func (m *Machine) story(q *queue, d *delivery, reason string) []byte {
+func (m *Machine) story(a *address, d *delivery, reason string) []byte {
 	var b []byte
 	b = appendSymbol(b, "x-opt-oncemq-dead-reason")
 	b = appendText(b, reason)
 	b = appendSymbol(b, "x-opt-oncemq-dead-queue")
-	b = appendText(b, q.name)
+	b = appendText(b, a.name)
 	b = appendSymbol(b, "x-opt-oncemq-dead-count")
 	b = binary.BigEndian.AppendUint32(append(b, 0x70), d.count)
 	b = appendSymbol(b, "x-opt-oncemq-dead-failures")

@@ -51,7 +51,7 @@ var (
 )
 
 // hold makes l the holder of a message and returns its delivery.
-func (m *Machine) hold(q *queue, l *link, mi uint32) uint32 {
+func (m *Machine) hold(l *link, mi uint32) uint32 {
 	p := m.messages.at(mi)
 	if p.delivery == 0 {
 		p.delivery = m.deliveries.alloc()
@@ -67,7 +67,7 @@ func (m *Machine) hold(q *queue, l *link, mi uint32) uint32 {
 	l.handed++
 	d.order = l.handed
 	m.chain(l, di)
-	q.sub.inFlight++
+	l.sub.inFlight++
 	m.markDelivery(di)
 	return di
 }
@@ -107,13 +107,12 @@ func (m *Machine) held(l *link, ref command.DeliveryRef) uint32 {
 	if l == nil {
 		return 0
 	}
-	mi := m.find(l.queue, ref.Message)
+	mi := m.find(l.sub.address, ref.Message)
 	if mi == 0 {
 		return 0
 	}
-	p := m.messages.at(mi)
-	di := p.delivery
-	if di == 0 || p.fresh != 0 {
+	di := m.deliveryOf(l.sub, mi)
+	if di == 0 || m.messages.at(mi).fresh != 0 {
 		return 0
 	}
 	if d := m.deliveries.at(di); d.link != l.slot || d.attempt != ref.Attempt {
@@ -129,23 +128,22 @@ func (m *Machine) held(l *link, ref command.DeliveryRef) uint32 {
 
 // consume removes a held message for good.
 func (m *Machine) consume(l *link, di uint32) {
-	q := l.queue
 	mi := m.deliveries.at(di).message
 	m.unchain(l, di)
-	q.sub.inFlight--
-	m.dropDelivery(q, di)
-	m.drop(q, mi, false)
+	l.sub.inFlight--
+	m.dropDelivery(l.sub, di)
+	m.drop(l.sub.address, mi, false)
 	m.emptied(l)
 }
 
 // dropDelivery forgets a delivery that nobody holds.
-func (m *Machine) dropDelivery(q *queue, di uint32) {
+func (m *Machine) dropDelivery(s *subscription, di uint32) {
 	d := m.deliveries.at(di)
 	p := m.messages.at(d.message)
 	p.delivery = 0
 	delete(m.excluded, di)
 	if d.flags&deliveryStored != 0 {
-		m.deleteDeliveryKey(q.inc, p.seq)
+		m.deleteDeliveryKey(s.address.inc, p.seq)
 	}
 	d.flags |= deliveryGone
 	m.dirty.freed = append(m.dirty.freed, di)
@@ -153,46 +151,46 @@ func (m *Machine) dropDelivery(q *queue, di uint32) {
 
 // giveBack returns a held message to its own place, or makes it a dead letter.
 func (m *Machine) giveBack(l *link, di uint32, g give) {
-	q := l.queue
+	s := l.sub
 	m.unchain(l, di)
-	q.sub.inFlight--
+	s.inFlight--
 	m.steps++
 	d := m.deliveries.at(di)
 	m.charge(d, g)
 	m.markDelivery(di)
 	m.emptied(l)
-	if q.dying {
+	if s.address.dying {
 		return
 	}
 	switch {
-	case d.failures >= redeliveryLimit && !q.dead:
-		m.deadLetter(q, di, reasonLimit)
-	case m.isPicky(q, di) && len(q.sub.picky) >= maxPicky && !q.dead:
-		m.deadLetter(q, di, reasonUndeliverable)
+	case d.failures >= redeliveryLimit && !s.address.dead:
+		m.deadLetter(s, di, reasonLimit)
+	case m.isPicky(s, di) && len(s.picky) >= maxPicky && !s.address.dead:
+		m.deadLetter(s, di, reasonUndeliverable)
 	default:
-		m.putBack(q, di)
+		m.putBack(s, di)
 	}
 }
 
 // isPicky says that some living link must not get the delivery. The wishes of links that
 // have ended since it was handed out are forgotten.
-func (m *Machine) isPicky(q *queue, di uint32) bool {
+func (m *Machine) isPicky(s *subscription, di uint32) bool {
 	e, ok := m.excluded[di]
 	if !ok {
 		return false
 	}
-	if prune(q, &e) {
+	if prune(s, &e) {
 		m.keepExclusions(di, e)
 	}
 	return e.n > 0
 }
 
 // prune drops the links from e that have ended, and says whether there were any.
-func prune(q *queue, e *exclusions) bool {
+func prune(s *subscription, e *exclusions) bool {
 	before := e.n
 	e.n = 0
 	for _, id := range e.link[:before] {
-		if _, living := slices.BinarySearchFunc(q.sub.links, id, func(l *link, id uint64) int { return compare(l.id, id) }); living {
+		if _, living := slices.BinarySearchFunc(s.links, id, func(l *link, id uint64) int { return compare(l.id, id) }); living {
 			e.link[e.n] = id
 			e.n++
 		}
@@ -225,22 +223,22 @@ func (m *Machine) charge(d *delivery, g give) {
 }
 
 // putBack makes a message wait again in its place.
-func (m *Machine) putBack(q *queue, di uint32) {
+func (m *Machine) putBack(s *subscription, di uint32) {
 	d := m.deliveries.at(di)
-	d.gen = q.sub.purgeGen
+	d.gen = s.purgeGen
 	seq := m.messages.at(d.message).seq
 	wish, ok := m.excluded[di]
-	if ok && len(q.sub.picky) >= maxPicky { // in a dead-letter queue the wish is forgotten
+	if ok && len(s.picky) >= maxPicky { // in a dead-letter queue the wish is forgotten
 		delete(m.excluded, di)
 		ok = false
 	}
 	if ok {
-		at, _ := slices.BinarySearchFunc(q.sub.picky, seq, pickyMessage.compare)
-		q.sub.picky = slices.Insert(q.sub.picky, at, pickyMessage{seq, wish})
+		at, _ := slices.BinarySearchFunc(s.picky, seq, pickyMessage.compare)
+		s.picky = slices.Insert(s.picky, at, pickyMessage{seq, wish})
 	} else {
-		q.sub.returned.push(seq)
+		s.returned.push(seq)
 	}
-	m.touch(q)
+	m.touch(s)
 }
 
 // maxExcluded is how many links may be excluded for a message, maxPicky how many
@@ -265,9 +263,9 @@ func (m *Machine) exclude(l *link, di uint32) bool {
 	if l.ended || e.has(l.id) {
 		return true
 	}
-	prune(l.queue, &e)
+	prune(l.sub, &e)
 	if e.n == maxExcluded {
-		if !l.queue.dead {
+		if !l.sub.address.dead {
 			return false
 		}
 		copy(e.link[:], e.link[1:]) // a dead-letter queue forgets the oldest
@@ -279,20 +277,20 @@ func (m *Machine) exclude(l *link, di uint32) bool {
 	return true
 }
 
-// forgetExclusions clears what the picky messages of q know of a link that ended.
-func (m *Machine) forgetExclusions(q *queue) {
-	keep := q.sub.picky[:0]
-	for _, p := range q.sub.picky {
-		if prune(q, &p.wish) {
-			m.keepExclusions(m.messages.at(m.find(q, p.seq)).delivery, p.wish)
+// forgetExclusions clears what the picky messages of s know of a link that ended.
+func (m *Machine) forgetExclusions(s *subscription) {
+	keep := s.picky[:0]
+	for _, p := range s.picky {
+		if prune(s, &p.wish) {
+			m.keepExclusions(m.deliveryOf(s, m.find(s.address, p.seq)), p.wish)
 		}
 		if p.wish.n > 0 {
 			keep = append(keep, p)
 		} else {
-			q.sub.returned.push(p.seq)
+			s.returned.push(p.seq)
 		}
 	}
-	m.steps += len(q.sub.picky) / passedPerStep // less than touching a message
-	q.sub.picky = keep
-	m.touch(q)
+	m.steps += len(s.picky) / passedPerStep // less than touching a message
+	s.picky = keep
+	m.touch(s)
 }

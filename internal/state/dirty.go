@@ -42,8 +42,8 @@ type dirty struct {
 	senders       []*sender
 	results       []*results
 	kept          []resultAt
-	queues        []*queue
-	places        []*queue
+	addresses     []*address
+	places        []*address
 	links         []*link
 	allowances    []*link
 	created       []createdMessage
@@ -73,8 +73,8 @@ type resultAt struct {
 }
 
 type messageAt struct {
-	queue *queue
-	seq   uint64
+	address *address
+	seq     uint64
 }
 
 type createdMessage struct {
@@ -125,15 +125,15 @@ func (m *Machine) markResults(r *results) {
 	}
 }
 
-func (m *Machine) markQueue(q *queue) {
-	if q.mark() {
-		m.dirty.queues = append(m.dirty.queues, q)
+func (m *Machine) markAddress(a *address) {
+	if a.mark() {
+		m.dirty.addresses = append(m.dirty.addresses, a)
 	}
 }
 
-func (m *Machine) markPlace(q *queue) {
-	if q.place.mark() {
-		m.dirty.places = append(m.dirty.places, q)
+func (m *Machine) markPlace(a *address) {
+	if a.place.mark() {
+		m.dirty.places = append(m.dirty.places, a)
 	}
 }
 

@@ -56,13 +56,13 @@ func (m *Machine) dump() string {
 	for _, l := range m.ending {
 		p("ending %x", l.id)
 	}
-	for _, q := range m.working {
-		p("working %x", q.inc)
+	for _, s := range m.working {
+		p("working %x", s.id)
 	}
 	touched := slices.Clone(m.touched)
-	slices.SortFunc(touched, func(a, b *queue) int { return compare(a.inc, b.inc) })
-	for _, q := range touched {
-		p("touched %x", q.inc)
+	slices.SortFunc(touched, func(a, b *subscription) int { return compare(a.id, b.id) })
+	for _, s := range touched {
+		p("touched %x", s.id)
 	}
 	return b.String()
 }
@@ -129,7 +129,7 @@ func (m *Machine) dumpSessions(p func(string, ...any)) {
 func (m *Machine) dumpQueues(p func(string, ...any)) {
 	for _, inc := range sortedKeys(m.byInc) {
 		q := m.byInc[inc]
-		s := &q.sub
+		s := q.queue
 		p("queue %x %q next %d depth %d bytes %d dying %v dead %v named %v", inc, q.name, q.next, q.depth, q.bytes, q.dying, q.dead, m.byName[q.name] == q)
 		p("  cursor %d turn %x gen %d purge %d %d inflight %d returning %d", s.cursor, s.turn, s.purgeGen, s.purgeFrom, s.purgeTo, s.inFlight, s.returning)
 		if q.dying {
@@ -161,7 +161,7 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 			session = l.session.id.String()
 		}
 		p("link %x queue %x conn %s number %d session %s name %q presettled %v ended %v lost %d ending %d charged %v allow %d %d handed %d told %d held %d",
-			id, l.queue.inc, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.told, l.held)
+			id, l.sub.address.inc, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.told, l.held)
 		for di := l.first; di != 0; di = m.deliveries.at(di).next {
 			p("  holds %d", m.messages.at(m.deliveries.at(di).message).seq)
 		}
@@ -202,7 +202,7 @@ func (m *Machine) verify() error {
 	total := 0
 	for _, inc := range sortedKeys(m.byInc) {
 		q := m.byInc[inc]
-		if m.queues[q.slot] != q {
+		if m.addresses[q.slot] != q {
 			return fmt.Errorf("queue %x isn't in its slot", inc)
 		}
 		n, err := m.verifyQueue(q)
@@ -246,10 +246,10 @@ func (m *Machine) verify() error {
 		if l.conn != nil && l.conn.links[l.number] != l {
 			return fmt.Errorf("link %x isn't its connection's number %d", id, l.number)
 		}
-		if l.ready() != slices.Contains(l.queue.sub.ready, l) {
+		if l.ready() != slices.Contains(l.sub.ready, l) {
 			return fmt.Errorf("link %x: ready is %v", id, l.ready())
 		}
-		if living := !l.ended && l.ending == 0; living != slices.Contains(l.queue.sub.links, l) {
+		if living := !l.ended && l.ending == 0; living != slices.Contains(l.sub.links, l) {
 			return fmt.Errorf("link %x: living is %v", id, living)
 		}
 		if l.conn == nil && l.ending == 0 && (l.session == nil || l.session.links[l.name] != l) {
@@ -296,8 +296,8 @@ func (m *Machine) verifyKept() error {
 	return nil
 }
 
-func (m *Machine) verifyQueue(q *queue) (total int, err error) {
-	s := &q.sub
+func (m *Machine) verifyQueue(q *address) (total int, err error) {
+	s := q.queue
 	places := make(map[uint64]int)
 	for _, seq := range s.returned {
 		places[seq]++
@@ -331,7 +331,7 @@ func (m *Machine) verifyQueue(q *queue) (total int, err error) {
 		total++
 		p := m.messages.at(mi)
 		bytes += uint64(p.size & sizeMask)
-		if p.fresh != 0 || p.seq != seq || p.queue != q.slot {
+		if p.fresh != 0 || p.seq != seq || p.address != q.slot {
 			return 0, fmt.Errorf("message %d: %+v", seq, *p)
 		}
 		if q.dying {
@@ -363,7 +363,7 @@ func (m *Machine) verifyQueue(q *queue) (total int, err error) {
 		return total, nil
 	}
 	for _, l := range m.links {
-		if l == nil || l.queue != q {
+		if l == nil || l.sub != s {
 			continue
 		}
 		n := uint32(0)

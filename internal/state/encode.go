@@ -71,21 +71,22 @@ func (r *results) encode(dst []byte) []byte {
 	return putString(append(dst, r.session.id[:]...), r.name)
 }
 
-func (q *queue) encode(dst []byte) []byte {
-	return putString(putBools(dst, q.dying), q.name)
+func (a *address) encode(dst []byte) []byte {
+	return putString(putBools(dst, a.dying), a.name)
 }
 
-func (q *queue) encodePlace(dst []byte) []byte {
-	dst = putUint(dst, q.next)
-	dst = putUint(dst, q.sub.cursor)
-	dst = putUint(dst, q.sub.turn)
-	dst = putUint(dst, uint64(q.sub.purgeGen))
-	dst = putUint(dst, q.sub.purgeFrom)
-	return putUint(dst, q.sub.purgeTo)
+func (a *address) encodePlace(dst []byte) []byte {
+	s := a.queue
+	dst = putUint(dst, a.next)
+	dst = putUint(dst, s.cursor)
+	dst = putUint(dst, s.turn)
+	dst = putUint(dst, uint64(s.purgeGen))
+	dst = putUint(dst, s.purgeFrom)
+	return putUint(dst, s.purgeTo)
 }
 
 func (l *link) encode(dst []byte) []byte {
-	dst = putUint(dst, uint64(l.queue.inc))
+	dst = putUint(dst, uint64(l.sub.address.inc))
 	var conn uint64
 	if l.conn != nil {
 		conn = uint64(l.conn.id)

@@ -206,12 +206,12 @@ func (m *Machine) flushStreams() {
 
 func (m *Machine) flushLinks() {
 	d := &m.dirty
-	for _, q := range d.queues {
-		m.write(&q.object, appendIDKey(m.keyBuf[:0], m.group, keyQueue, uint64(q.inc)), q.encode)
+	for _, a := range d.addresses {
+		m.write(&a.object, appendIDKey(m.keyBuf[:0], m.group, keyQueue, uint64(a.inc)), a.encode)
 	}
-	for _, q := range d.places {
-		q.place.gone = q.gone
-		m.write(&q.place, appendIDKey(m.keyBuf[:0], m.group, keyPlace, uint64(q.inc)), q.encodePlace)
+	for _, a := range d.places {
+		a.place.gone = a.gone
+		m.write(&a.place, appendIDKey(m.keyBuf[:0], m.group, keyPlace, uint64(a.inc)), a.encodePlace)
 	}
 	for _, l := range d.links {
 		m.write(&l.object, appendIDKey(m.keyBuf[:0], m.group, keyLink, l.id), l.encode)
@@ -220,7 +220,7 @@ func (m *Machine) flushLinks() {
 		l.allow.gone = l.gone
 		m.write(&l.allow, appendIDKey(m.keyBuf[:0], m.group, keyAllowance, l.id), l.encodeAllowance)
 	}
-	d.queues, d.places = emptied(d.queues), emptied(d.places)
+	d.addresses, d.places = emptied(d.addresses), emptied(d.places)
 	d.links, d.allowances = emptied(d.links), emptied(d.allowances)
 }
 
@@ -232,8 +232,8 @@ func (m *Machine) flushMessages() {
 		}
 	}
 	for _, at := range d.overlays {
-		if mi := m.find(at.queue, at.seq); mi != 0 && !at.queue.gone {
-			m.putOverlay(at.queue.inc, at.seq, m.overlays[mi])
+		if mi := m.find(at.address, at.seq); mi != 0 && !at.address.gone {
+			m.putOverlay(at.address.inc, at.seq, m.overlays[mi])
 		}
 	}
 	for _, di := range d.deliveries {
@@ -243,11 +243,11 @@ func (m *Machine) flushMessages() {
 			continue
 		}
 		p := m.messages.at(v.message)
-		q := m.queues[p.queue]
-		if q.dying {
+		a := m.addresses[p.address]
+		if a.dying {
 			continue // its links are gone; what the key says doesn't matter any more
 		}
-		m.keyBuf = appendDeliveryKey(m.keyBuf[:0], m.group, q.inc, p.seq)
+		m.keyBuf = appendDeliveryKey(m.keyBuf[:0], m.group, a.inc, p.seq)
 		m.valueBuf = m.encodeDelivery(m.valueBuf[:0], di)
 		m.save(v.flags&deliveryStored != 0, m.keyBuf, m.valueBuf)
 		v.flags |= deliveryStored
@@ -262,7 +262,7 @@ func (m *Machine) flushMessages() {
 func (m *Machine) flushMessage(c *createdMessage) {
 	p := m.messages.at(c.index)
 	p.fresh = 0
-	inc := m.queues[p.queue].inc
+	inc := m.addresses[p.address].inc
 	m.valueBuf = putUint(m.valueBuf[:0], uint64(p.size&sizeMask))
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMessage, inc, p.seq)
 	m.insert(m.keyBuf, m.valueBuf)

@@ -14,35 +14,35 @@ const (
 	leastSteps = 1_000
 )
 
-// handOutAll ends an entry: queues that may have something to hand out do, in order
-// of incarnation, beginning where the last entry ran out of steps. What is left waits
+// handOutAll ends an entry: subscriptions that may have something to hand out do, in order
+// of their ids, beginning where the last entry ran out of steps. What is left waits
 // for the next entry.
 func (m *Machine) handOutAll(budget int) {
 	all := m.touched
-	slices.SortFunc(all, func(a, b *queue) int { return compare(a.inc, b.inc) })
+	slices.SortFunc(all, func(a, b *subscription) int { return compare(a.id, b.id) })
 	first := 0
-	for first < len(all) && uint64(all[first].inc) < m.handTurn {
+	for first < len(all) && all[first].id < m.handTurn {
 		first++
 	}
 	m.handTurn = 0
 	left := all[:0]
-	order := append(append(make([]*queue, 0, len(all)), all[first:]...), all[:first]...)
-	for _, q := range order {
+	order := append(append(make([]*subscription, 0, len(all)), all[first:]...), all[:first]...)
+	for _, s := range order {
 		used := 0
 		if budget > 0 {
-			used = m.handOut(q, budget)
+			used = m.handOut(s, budget)
 			budget -= used
 		}
-		q.touched = false
-		if budget <= 0 && m.canHandOut(q) {
+		s.touched = false
+		if budget <= 0 && m.canHandOut(s) {
 			if m.handTurn == 0 {
-				m.handTurn = uint64(q.inc)
+				m.handTurn = s.id
 				if used > 0 { // it had its turn
 					m.handTurn++
 				}
 			}
-			q.touched = true
-			left = append(left, q)
+			s.touched = true
+			left = append(left, s)
 		}
 	}
 	clear(all[len(left):])
@@ -60,15 +60,15 @@ func compare[T command.Incarnation | uint64](a, b T) int {
 }
 
 // canHandOut reports whether a link and a message for it are there.
-func (m *Machine) canHandOut(q *queue) bool {
-	if q.dying || q.sub.returning > 0 {
+func (m *Machine) canHandOut(s *subscription) bool {
+	if s.address.dying || s.returning > 0 {
 		return false
 	}
-	for _, l := range q.sub.ready {
-		if _, ok, _ := m.nextFor(q, l); ok {
+	for _, l := range s.ready {
+		if _, ok, _ := m.nextFor(s, l); ok {
 			return true
 		}
-		if len(q.sub.picky) == 0 {
+		if len(s.picky) == 0 {
 			return false
 		}
 	}
@@ -77,9 +77,8 @@ func (m *Machine) canHandOut(q *queue) bool {
 
 // nextFor is the number of the message that l would get next: the lowest that waits
 // and doesn't exclude it. passed counts those that do.
-func (m *Machine) nextFor(q *queue, l *link) (seq uint64, ok bool, passed int) {
-	s := &q.sub
-	if seq, ok = s.returned.top(); (!ok || mutant.On(mutant.ReturnedLast)) && s.cursor < q.next {
+func (m *Machine) nextFor(s *subscription, l *link) (seq uint64, ok bool, passed int) {
+	if seq, ok = s.returned.top(); (!ok || mutant.On(mutant.ReturnedLast)) && s.cursor < s.address.next {
 		seq, ok = s.cursor, true
 	}
 	for i := range s.picky {
@@ -101,9 +100,8 @@ const passedPerStep = 64
 
 // handOut gives waiting messages to the links with an allowance, in turn, and returns
 // the steps that it took, about budget at most.
-func (m *Machine) handOut(q *queue, budget int) (used int) {
-	s := &q.sub
-	if q.dying || s.returning > 0 || len(s.ready) == 0 {
+func (m *Machine) handOut(s *subscription, budget int) (used int) {
+	if s.address.dying || s.returning > 0 || len(s.ready) == 0 {
 		return 0
 	}
 	at, _ := slices.BinarySearchFunc(s.ready, s.turn+1, func(l *link, id uint64) int { return compare(l.id, id) })
@@ -113,7 +111,7 @@ func (m *Machine) handOut(q *queue, budget int) (used int) {
 			at = 0
 		}
 		l := s.ready[at]
-		seq, ok, passed := m.nextFor(q, l)
+		seq, ok, passed := m.nextFor(s, l)
 		for over += passed; over >= passedPerStep; over -= passedPerStep {
 			used++
 		}
@@ -127,7 +125,7 @@ func (m *Machine) handOut(q *queue, budget int) (used int) {
 		}
 		tried = 0
 		used++
-		m.handTo(q, l, seq)
+		m.handTo(s, l, seq)
 		s.turn = l.id
 		if l.messages == 0 || l.bytes == 0 {
 			s.ready = slices.Delete(s.ready, at, at+1)
@@ -136,15 +134,14 @@ func (m *Machine) handOut(q *queue, budget int) (used int) {
 		}
 	}
 	if used > 0 {
-		m.markPlace(q)
+		m.markPlace(s.address)
 	}
 	return used
 }
 
 // handTo hands message seq to l.
-func (m *Machine) handTo(q *queue, l *link, seq uint64) {
-	s := &q.sub
-	mi := m.find(q, seq)
+func (m *Machine) handTo(s *subscription, l *link, seq uint64) {
+	mi := m.find(s.address, seq)
 	if mi == 0 {
 		panic("state: a waiting message isn't there")
 	}
@@ -160,15 +157,15 @@ func (m *Machine) handTo(q *queue, l *link, seq uint64) {
 		}
 		s.picky = slices.Delete(s.picky, at, at+1)
 	}
-	di := m.hold(q, l, mi)
+	di := m.hold(l, mi)
 	l.messages--
 	l.bytes -= min(l.bytes, uint64(m.messages.at(mi).size&sizeMask))
 	m.markAllowance(l)
-	m.deliver(q, l, di)
+	m.deliver(l, di)
 }
 
 // deliver tells l's home of a delivery that l holds.
-func (m *Machine) deliver(q *queue, l *link, di uint32) {
+func (m *Machine) deliver(l *link, di uint32) {
 	d := m.deliveries.at(di)
 	l.told++
 	d.told = l.told
@@ -178,7 +175,7 @@ func (m *Machine) deliver(q *queue, l *link, di uint32) {
 	e.Ref = command.DeliveryRef{Message: p.seq, Attempt: d.attempt}
 	e.Count = d.count
 	e.FirstAcquirer = d.flags&deliverySeen == 0
-	e.Incarnation = q.inc
+	e.Incarnation = l.sub.address.inc
 	e.Size = p.size & sizeMask
 	if p.size&flagOverlay != 0 {
 		e.Overlay = m.overlays[d.message]

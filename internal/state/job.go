@@ -14,8 +14,8 @@ func (m *Machine) runJobs(budget int) int {
 			break
 		}
 		m.ending = slices.Delete(m.ending, 0, 1)
-		l.queue.sub.returning--
-		m.touch(l.queue)
+		l.sub.returning--
+		m.touch(l.sub)
 		m.dropLink(l)
 	}
 	for len(m.working) > 0 && m.steps-before < budget {
@@ -56,56 +56,56 @@ func (m *Machine) giveAll(l *link, limit int) {
 }
 
 // clean goes on with a purge or a deletion and reports whether it is done.
-func (m *Machine) clean(q *queue, limit int) bool {
-	s := &q.sub
-	for !q.dying && len(s.doomed) > 0 {
+func (m *Machine) clean(s *subscription, limit int) bool {
+	a := s.address
+	for !a.dying && len(s.doomed) > 0 {
 		if m.steps >= limit {
 			return false
 		}
 		oldest := &s.doomed[0].numbers
-		mi := m.find(q, oldest.pop())
+		mi := m.find(a, oldest.pop())
 		if len(*oldest) == 0 {
 			s.doomed = slices.Delete(s.doomed, 0, 1)
 		}
-		m.dropDelivery(q, m.messages.at(mi).delivery)
-		m.drop(q, mi, false)
+		m.dropDelivery(s, m.deliveryOf(s, mi))
+		m.drop(a, mi, false)
 	}
-	done := m.cleanRange(q, limit)
-	m.markPlace(q)
+	done := m.cleanRange(s, limit)
+	m.markPlace(a)
 	if !done {
 		return false
 	}
 	s.purgeFrom, s.purgeTo = 0, 0
-	if q.dying {
-		m.forgetQueue(q)
+	if a.dying {
+		m.forgetAddress(a)
 	}
 	return true
 }
 
 // cleanRange goes on with the range of numbers that is purged, from its old end, or that of a deleted queue, from its new end:
 // there the messages are, behind however many are gone. It reports whether nothing is left.
-func (m *Machine) cleanRange(q *queue, limit int) bool {
-	s := &q.sub
-	r := run{queue: q}
+func (m *Machine) cleanRange(s *subscription, limit int) bool {
+	a := s.address
+	r := run{address: a}
 	defer m.endRun(&r)
 	for {
 		switch {
-		case q.dying && q.depth == 0, !q.dying && s.purgeFrom >= s.purgeTo:
+		case a.dying && a.depth == 0, !a.dying && s.purgeFrom >= s.purgeTo:
 			return true
 		case m.steps >= limit:
 			return false
 		}
 		seq := s.purgeFrom
-		if q.dying {
+		if a.dying {
 			seq = s.purgeTo - 1
 		}
 		n := uint64(1)
-		if mi := m.find(q, seq); mi != 0 {
-			m.cleanMessage(q, &r, mi)
+		if mi := m.find(a, seq); mi != 0 {
+			m.cleanMessage(s, &r, mi)
 		} else {
-			n = m.passEmpty(q, &r, seq)
+			n = m.passEmpty(s, &r, seq)
 		}
-		if q.dying {
+		if a.dying {
 			s.purgeTo -= n
 		} else {
 			s.purgeFrom += n
@@ -115,18 +115,18 @@ func (m *Machine) cleanRange(q *queue, limit int) bool {
 
 // passEmpty is how many numbers from seq on, in the direction of the job, have no message and are passed over as one step: an
 // empty chunk costs one look, and so do its neighbours.
-func (m *Machine) passEmpty(q *queue, r *run, seq uint64) uint64 {
+func (m *Machine) passEmpty(s *subscription, r *run, seq uint64) uint64 {
 	m.steps++
-	s := &q.sub
+	a := s.address
 	n, no := uint64(1), seq>>chunkBits
 	for range chunkSize {
-		if no<<chunkBits >= s.purgeTo || (no+1)<<chunkBits <= s.purgeFrom || m.chunk(q, no) != 0 {
+		if no<<chunkBits >= s.purgeTo || (no+1)<<chunkBits <= s.purgeFrom || m.chunk(a, no) != 0 {
 			break
 		}
-		if m.apart[bodyChunk{q.inc, no}] != 0 {
+		if m.apart[bodyChunk{a.inc, no}] != 0 {
 			m.endRun(r)
 		}
-		if q.dying {
+		if a.dying {
 			n = seq + 1 - max(no<<chunkBits, s.purgeFrom)
 			if no == 0 {
 				break
@@ -141,26 +141,27 @@ func (m *Machine) passEmpty(q *queue, r *run, seq uint64) uint64 {
 }
 
 // cleanMessage drops a message whose number the job has come to.
-func (m *Machine) cleanMessage(q *queue, r *run, mi uint32) {
+func (m *Machine) cleanMessage(s *subscription, r *run, mi uint32) {
+	a := s.address
 	p := m.messages.at(mi)
-	if di := p.delivery; di != 0 {
-		if !q.dying { // somebody has it, or it came back since
+	if di := m.deliveryOf(s, mi); di != 0 {
+		if !a.dying { // somebody has it, or it came back since
 			m.steps++
 			m.endRun(r)
 			return
 		}
-		m.dropDelivery(q, di)
+		m.dropDelivery(s, di)
 	}
-	if m.apart[bodyChunk{q.inc, p.seq >> chunkBits}] != 0 { // among its neighbours' bodies is one that has to stay
+	if m.apart[bodyChunk{a.inc, p.seq >> chunkBits}] != 0 { // among its neighbours' bodies is one that has to stay
 		m.endRun(r)
-		m.drop(q, mi, false)
+		m.drop(a, mi, false)
 		return
 	}
 	if p.fresh == 0 {
 		r.extend(p.seq)
 	}
-	m.dropExtras(q, mi, false)
-	m.forgetMessage(q, mi)
+	m.dropExtras(a, mi, false)
+	m.forgetMessage(a, mi)
 }
 
 // leastRun is how many messages in a row a range has to delete to be worth it: looking for ranges costs those who read later.
@@ -169,7 +170,7 @@ const leastRun = 16
 // run is a row of messages that a job has dropped one behind the other, whose keys can go as ranges: between them is no other
 // message, and no body that belongs to a dead letter elsewhere.
 type run struct {
-	queue    *queue
+	address  *address
 	low      uint64 // number of the first
 	high     uint64 // behind the last
 	messages int
@@ -189,7 +190,7 @@ func (r *run) extend(seq uint64) {
 
 // endRun deletes the keys of a run, and begins another.
 func (m *Machine) endRun(r *run) {
-	inc := r.queue.inc
+	inc := r.address.inc
 	if r.messages < leastRun {
 		for _, seq := range r.first[:r.messages] {
 			m.deleteMessageKey(keyMessage, inc, seq)
@@ -204,14 +205,14 @@ func (m *Machine) endRun(r *run) {
 }
 
 // forgetQueue forgets a deleted queue whose messages are gone.
-func (m *Machine) forgetQueue(q *queue) {
-	if q.depth != 0 {
+func (m *Machine) forgetAddress(a *address) {
+	if a.depth != 0 {
 		panic("state: a deleted queue still has messages")
 	}
-	q.gone = true
-	delete(m.byInc, q.inc)
-	m.queues[q.slot] = nil
-	m.freeQueue = append(m.freeQueue, q.slot)
-	m.markQueue(q)
-	m.markPlace(q)
+	a.gone = true
+	delete(m.byInc, a.inc)
+	m.addresses[a.slot] = nil
+	m.freeAddress = append(m.freeAddress, a.slot)
+	m.markAddress(a)
+	m.markPlace(a)
 }

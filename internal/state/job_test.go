@@ -14,7 +14,7 @@ import (
 func (b *bundle) wantStored() {
 	b.Helper()
 	want := make(map[string]bool)
-	for _, q := range b.m.queues {
+	for _, q := range b.m.addresses {
 		if q == nil {
 			continue
 		}
@@ -156,7 +156,7 @@ func TestPurgeWhileAnotherGoesOn(t *testing.T) {
 			t.Fatalf("%d handed out, want %d", len(refs), n)
 		}
 		p.settle(1, command.Released, refs...)
-		returned = b.m.byName["q"].sub.returned
+		returned = b.m.byName["q"].queue.returned
 		p.do(1, &command.QueuePurge{Conn: p.id, Name: "q"})
 		if e := b.one(command.EffectQueue); e.Number != uint64(n) || !b.m.Next().Job {
 			t.Fatalf("%d were purged, of %d; job under way: %v", e.Number, n, b.m.Next().Job)
@@ -166,7 +166,7 @@ func TestPurgeWhileAnotherGoesOn(t *testing.T) {
 	purge(400)
 	second := purge(30)
 	q := b.m.byName["q"]
-	if d := q.sub.doomed; len(d) != 2 || len(d[0].numbers) == 0 || len(d[1].numbers) != 30 || &d[1].numbers[0] != &second[0] {
+	if d := q.queue.doomed; len(d) != 2 || len(d[0].numbers) == 0 || len(d[1].numbers) != 30 || &d[1].numbers[0] != &second[0] {
 		t.Fatalf("the heap of the second purge was not taken as it is: %v", doomedNumbers(d))
 	}
 	loaded, err := Load(testGroup, b.disk.next(testGroup))
@@ -175,13 +175,13 @@ func TestPurgeWhileAnotherGoesOn(t *testing.T) {
 	}
 	b.same("the loaded machine", b.m.dump(), loaded.dump())
 	b.tick(0)
-	if len(q.sub.doomed) != 0 || b.m.messages.live() != 0 || b.m.deliveries.live() != 0 {
+	if len(q.queue.doomed) != 0 || b.m.messages.live() != 0 || b.m.deliveries.live() != 0 {
 		t.Fatalf("%d messages are left", b.m.messages.live())
 	}
 	b.wantStored()
 	// Behind the highest number of purges the oldest is still the first.
 	b.single = true // the twin comes from the disk, which doesn't know yet
-	q.sub.purgeGen = 1<<32 - 1
+	q.queue.purgeGen = 1<<32 - 1
 	b.m.markPlace(q)
 	b.tick(0)
 	b.single = false

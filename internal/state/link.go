@@ -15,7 +15,7 @@ type link struct {
 	allow   object // the second record: messages, bytes, handed
 	id      uint64 // entry index and place of its opening
 	slot    uint32
-	queue   *queue
+	sub     *subscription
 	conn    *conn // nil: detached, or ending
 	number  uint32
 	session *session // nil for links of generic clients
@@ -54,7 +54,7 @@ func (l *link) ready() bool {
 	return l.messages > 0 && l.bytes > 0 && l.conn != nil && !l.ended && l.ending == 0
 }
 
-// addLink gives a link a slot and its place at its queue.
+// addLink gives a link a slot and its place at its subscription.
 func (m *Machine) addLink(l *link) {
 	if n := len(m.freeLink); n > 0 {
 		l.slot = m.freeLink[n-1]
@@ -66,7 +66,7 @@ func (m *Machine) addLink(l *link) {
 	}
 	m.linkByID[l.id] = l
 	if !l.ended && l.ending == 0 {
-		insertLink(&l.queue.sub.links, l)
+		insertLink(&l.sub.links, l)
 	}
 	if l.conn != nil {
 		l.conn.links[l.number] = l
@@ -109,9 +109,9 @@ func (m *Machine) openable(p *plan, number uint32, id command.SessionID, name, a
 	if address == "" && !create {
 		return nil
 	}
-	p.queue = m.byName[address]
+	p.address = m.byName[address]
 	switch {
-	case p.queue != nil:
+	case p.address != nil:
 	case !validName(address):
 		return refusal(condNotAllowed, "%.300q can't be the name of a queue: 1 to 255 bytes of UTF-8 without control characters, no $ in front", address)
 	case !create:
@@ -132,14 +132,14 @@ func (m *Machine) checkLinkOpen(c *command.LinkOpen, p *plan) verdict {
 
 func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	id := command.IndexPlace(m.index, m.place)
-	q := p.queue
-	if q == nil {
-		q = m.addQueue(command.Incarnation(id), c.Address)
+	a := p.address
+	if a == nil {
+		a = m.addQueue(command.Incarnation(id), c.Address)
 	}
 	var l *link
 	if s := p.session; s != nil {
 		if old := s.links[c.Name]; old != nil {
-			if c.Resume && !c.Presettled && !old.presettled && old.queue == q {
+			if c.Resume && !c.Presettled && !old.presettled && old.sub == a.queue {
 				if old.conn != nil && !old.ended {
 					m.stolen(old.conn, old.number)
 				}
@@ -154,7 +154,7 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 		}
 	}
 	if l == nil {
-		l = &link{id: id, queue: q, conn: p.conn, number: c.Link, session: p.session, name: c.Name, presettled: c.Presettled}
+		l = &link{id: id, sub: a.queue, conn: p.conn, number: c.Link, session: p.session, name: c.Name, presettled: c.Presettled}
 		m.addLink(l)
 		if l.session != nil {
 			l.session.links[l.name] = l
@@ -163,7 +163,7 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	m.markLink(l)
 	e := m.tell(p.conn, command.EffectLinkOpened)
 	e.Link, e.Request = c.Link, c.Request
-	e.Detail = &command.LinkOpened{Incarnation: q.inc, Resumed: m.resume(l, c)}
+	e.Detail = &command.LinkOpened{Incarnation: a.inc, Resumed: m.resume(l, c)}
 	m.sendUnseen(l) // a new link holds nothing
 }
 
@@ -173,7 +173,7 @@ func (m *Machine) adopt(l *link, c *conn, number uint32) {
 	m.setAllowance(l, 0, 0)
 	if l.ended {
 		l.ended = false
-		insertLink(&l.queue.sub.links, l)
+		insertLink(&l.sub.links, l)
 	}
 	l.conn, l.number, l.lost, l.told = c, number, 0, 0
 	c.links[number] = l
@@ -217,7 +217,7 @@ func (m *Machine) resume(l *link, c *command.LinkOpen) []command.Resumed {
 		if mutant.On(mutant.AbsentAccepted) {
 			r.State = command.WasAccepted
 		}
-		if di := m.held(l, u.Ref); di != 0 && u.Incarnation == l.queue.inc {
+		if di := m.held(l, u.Ref); di != 0 && u.Incarnation == l.sub.address.inc {
 			r.State = command.StillHeld
 			d := m.deliveries.at(di)
 			d.flags |= deliverySeen | deliveryMarked
@@ -244,7 +244,7 @@ func (m *Machine) sendUnseen(l *link) {
 			d.flags &^= deliveryMarked
 			continue
 		}
-		m.deliver(l.queue, l, di)
+		m.deliver(l, di)
 		m.markDelivery(di)
 		m.steps++
 	}
@@ -277,14 +277,14 @@ func (m *Machine) stopLink(l *link) {
 	if !l.ended {
 		l.ended = true
 		m.markLink(l)
-		m.leaveQueue(l)
+		m.leaveSubscription(l)
 	}
 }
 
-// leaveQueue takes a link off its queue's living ones.
-func (m *Machine) leaveQueue(l *link) {
-	if removeLink(&l.queue.sub.links, l) && !l.queue.dying && len(l.queue.sub.picky) > 0 {
-		m.forgetExclusions(l.queue)
+// leaveSubscription takes a link off its subscription's living ones.
+func (m *Machine) leaveSubscription(l *link) {
+	if removeLink(&l.sub.links, l) && !l.sub.address.dying && len(l.sub.picky) > 0 {
+		m.forgetExclusions(l.sub)
 	}
 }
 
@@ -299,7 +299,7 @@ func (m *Machine) splitEnlisted(l *link, refs []command.DeliveryRef) {
 		}
 		if stub == nil {
 			stub = &link{
-				id: command.IndexPlace(m.index, m.place), queue: l.queue, number: l.number,
+				id: command.IndexPlace(m.index, m.place), sub: l.sub, number: l.number,
 				session: l.session, name: l.name, presettled: l.presettled, ended: true,
 			}
 		}
@@ -348,7 +348,7 @@ func (m *Machine) detachLink(l *link, rule endRule) {
 // endLink ends a link for good; a job gives back what it holds.
 func (m *Machine) endLink(l *link, rule endRule) {
 	m.setAllowance(l, 0, 0)
-	m.leaveQueue(l)
+	m.leaveSubscription(l)
 	m.unlinkConn(l)
 	if s := l.session; s != nil && s.links[l.name] == l {
 		delete(s.links, l.name)
@@ -361,7 +361,7 @@ func (m *Machine) endLink(l *link, rule endRule) {
 		return
 	}
 	l.ending = rule
-	l.queue.sub.returning++
+	l.sub.returning++
 	insertLink(&m.ending, l)
 }
 
@@ -399,10 +399,10 @@ func (m *Machine) setAllowance(l *link, messages uint32, bytes uint64) {
 	l.messages, l.bytes = messages, bytes
 	m.markAllowance(l)
 	if l.ready() {
-		insertLink(&l.queue.sub.ready, l)
-		m.touch(l.queue)
+		insertLink(&l.sub.ready, l)
+		m.touch(l.sub)
 	} else {
-		removeLink(&l.queue.sub.ready, l)
+		removeLink(&l.sub.ready, l)
 	}
 }
 

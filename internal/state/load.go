@@ -12,7 +12,7 @@ import (
 // refer to is there.
 type loader struct {
 	*Machine
-	queue *queue // of the last message or delivery key
+	address *address // of the last message or delivery key
 }
 
 // Load rebuilds a machine from its keys, which next yields in ascending order (all
@@ -256,20 +256,21 @@ func (m *loader) result(kind byte, k, v *fields) error {
 func (m *loader) queueRecord(kind byte, k, v *fields) error {
 	inc := command.Incarnation(k.be64())
 	if kind == keyQueue {
-		q := &queue{object: object{stored: true}, inc: inc, dying: v.byte()&1 != 0, name: v.string()}
-		m.placeQueue(q)
-		if !q.dying {
-			m.byName[q.name] = q
+		a := &address{object: object{stored: true}, inc: inc, dying: v.byte()&1 != 0, name: v.string()}
+		a.queue = &subscription{id: uint64(inc), address: a}
+		m.placeAddress(a)
+		if !a.dying {
+			m.byName[a.name] = a
 		}
 		return nil
 	}
-	q := m.byInc[inc]
-	if q == nil {
+	a := m.byInc[inc]
+	if a == nil {
 		return missing("the queue")
 	}
-	q.place.stored = true
-	s := &q.sub
-	q.next, s.cursor, s.turn, s.purgeGen = v.uint(), v.uint(), v.uint(), uint32(v.uint())
+	a.place.stored = true
+	s := a.queue
+	a.next, s.cursor, s.turn, s.purgeGen = v.uint(), v.uint(), v.uint(), uint32(v.uint())
 	s.purgeFrom, s.purgeTo = v.uint(), v.uint()
 	return nil
 }
@@ -285,10 +286,11 @@ func (m *loader) link(kind byte, k, v *fields) error {
 		l.messages, l.bytes, l.handed, l.told = uint32(v.uint()), v.uint(), v.uint(), v.uint()
 		return nil
 	}
-	l := &link{object: object{stored: true}, id: id, queue: m.byInc[command.Incarnation(v.uint())]}
-	if l.queue == nil {
+	a := m.byInc[command.Incarnation(v.uint())]
+	if a == nil {
 		return missing("the queue")
 	}
+	l := &link{object: object{stored: true}, id: id, sub: a.queue}
 	conn := command.ConnID(v.uint())
 	l.number = uint32(v.uint())
 	flags := v.byte()
@@ -312,26 +314,26 @@ func (m *loader) link(kind byte, k, v *fields) error {
 	return nil
 }
 
-// of is the queue of a message's key.
-func (m *loader) of(k *fields) *queue {
+// of is the address of a message's key.
+func (m *loader) of(k *fields) *address {
 	inc := command.Incarnation(k.be64())
-	if m.queue == nil || m.queue.inc != inc {
-		m.queue = m.byInc[inc]
+	if m.address == nil || m.address.inc != inc {
+		m.address = m.byInc[inc]
 	}
-	return m.queue
+	return m.address
 }
 
 func (m *loader) message(kind byte, k, v *fields) error {
-	q := m.of(k)
-	if q == nil {
+	a := m.of(k)
+	if a == nil {
 		return missing("the queue")
 	}
 	seq := k.be64()
 	if kind == keyMessage {
-		m.putMessage(q, seq, uint32(v.uint()))
+		m.putMessage(a, seq, uint32(v.uint()))
 		return nil
 	}
-	mi := m.find(q, seq)
+	mi := m.find(a, seq)
 	if mi == 0 {
 		return missing("the message")
 	}
@@ -346,12 +348,12 @@ func (m *loader) message(kind byte, k, v *fields) error {
 }
 
 func (m *loader) delivery(k, v *fields) error {
-	q := m.of(k)
-	if q == nil {
+	a := m.of(k)
+	if a == nil {
 		return missing("the queue")
 	}
 	k.be32()
-	mi := m.find(q, k.be64())
+	mi := m.find(a, k.be64())
 	if mi == 0 {
 		return missing("the message")
 	}
@@ -360,7 +362,7 @@ func (m *loader) delivery(k, v *fields) error {
 	m.messages.at(mi).delivery = di
 	id := v.uint()
 	link := m.linkByID[id]
-	if id != 0 && link == nil && !q.dying {
+	if id != 0 && link == nil && !a.dying {
 		return missing("the link")
 	}
 	*d = delivery{
@@ -372,23 +374,22 @@ func (m *loader) delivery(k, v *fields) error {
 	for i := range e.n {
 		e.link[i] = v.uint()
 	}
-	if e.n > 0 && (link != nil || d.gen == q.sub.purgeGen) {
+	if e.n > 0 && (link != nil || d.gen == a.queue.purgeGen) {
 		m.excluded[di] = e
 	}
 	switch {
-	case q.dying:
+	case a.dying:
 	case link != nil:
 		m.chain(link, di)
-		q.sub.inFlight++
+		link.sub.inFlight++
 	default:
-		m.waits(q, di)
+		m.waits(a.queue, di)
 	}
 	return nil
 }
 
 // waits puts a given-back delivery where it was.
-func (m *loader) waits(q *queue, di uint32) {
-	s := &q.sub
+func (m *loader) waits(s *subscription, di uint32) {
 	d := m.deliveries.at(di)
 	seq := m.messages.at(d.message).seq
 	if d.gen != s.purgeGen {
@@ -417,26 +418,27 @@ func (m *loader) complete() {
 		}
 		m.sortDeliveries(l)
 		if l.ready() {
-			insertLink(&l.queue.sub.ready, l)
+			insertLink(&l.sub.ready, l)
 		}
 		if l.ending != 0 {
-			l.queue.sub.returning++
+			l.sub.returning++
 			insertLink(&m.ending, l)
 		}
 	}
-	for _, q := range m.queues {
-		if q == nil {
+	for _, a := range m.addresses {
+		if a == nil {
 			continue
 		}
-		m.touch(q)
-		if q.dying || q.sub.purgeFrom < q.sub.purgeTo || len(q.sub.doomed) > 0 {
-			m.work(q)
+		s := a.queue
+		m.touch(s)
+		if a.dying || s.purgeFrom < s.purgeTo || len(s.doomed) > 0 {
+			m.work(s)
 		}
 	}
 	left := m.touched[:0]
-	for _, q := range m.touched {
-		if q.touched = m.canHandOut(q); q.touched {
-			left = append(left, q)
+	for _, s := range m.touched {
+		if s.touched = m.canHandOut(s); s.touched {
+			left = append(left, s)
 		}
 	}
 	m.touched = left

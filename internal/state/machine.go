@@ -24,7 +24,7 @@ type Machine struct {
 	newSkips int // the last of skips, not written yet
 	next     nextState
 	counters Counters
-	// handTurn is the incarnation of the queue at which hand-outs ran out of steps in
+	// handTurn is the id of the subscription at which hand-outs ran out of steps in
 	// the last entry, 0 if they didn't: the next entry begins there.
 	handTurn uint64
 
@@ -50,13 +50,13 @@ type Machine struct {
 	// former are sessions of earlier histories that are still to be forgotten, by id; the tables don't have them.
 	former []*session
 
-	queues    []*queue // by slot; slot 0 is none, free ones are nil
-	freeQueue []uint32
-	byName    map[string]*queue
-	byInc     map[command.Incarnation]*queue
-	links     []*link // by slot, as queues
-	freeLink  []uint32
-	linkByID  map[uint64]*link
+	addresses   []*address // by slot; slot 0 is none, free ones are nil
+	freeAddress []uint32
+	byName      map[string]*address
+	byInc       map[command.Incarnation]*address
+	links       []*link // by slot, as addresses
+	freeLink    []uint32
+	linkByID    map[uint64]*link
 
 	messages   slab[message]
 	deliveries slab[delivery]
@@ -68,10 +68,10 @@ type Machine struct {
 	excluded   map[uint32]exclusions // by delivery; undeliverable-here
 	// kept is what overlays, results, outcomes and refusals cost, partBytes what the large commands under way have in memory.
 	kept, partBytes uint64
-	room            room     // as of the last entry's end
-	ending          []*link  // return jobs, by id [4.2]
-	working         []*queue // deletions and purges under way, by incarnation
-	touched         []*queue // queues that may have something to hand out
+	room            room            // as of the last entry's end
+	ending          []*link         // return jobs, by id [4.2]
+	working         []*subscription // deletions and purges under way, by id
+	touched         []*subscription // those that may have something to hand out
 	// maxSteps bounds an entry's work [4.2]; leastSteps is what jobs and hand-outs get
 	// behind an entry full of commands.
 	maxSteps, leastSteps int
@@ -98,33 +98,33 @@ type Machine struct {
 // New is the machine before the first entry.
 func New(group uint16) *Machine {
 	m := &Machine{
-		group:    group,
-		level:    level{number: command.Level},
-		nodes:    make(map[command.NodeID]*node),
-		revision: 1,
-		members:  make(map[command.NodeID]*member),
-		tokens:   make(map[string]*joinToken),
-		conns:    make(map[command.ConnID]*conn),
-		clients:  make(map[clientKey]*client),
-		sessions: make(map[command.SessionID]*session),
-		ofUser:   make(map[string]int),
-		users:    make(map[string]*user),
-		streams:  make(map[uint64]*stream),
-		results:  make(map[uint64]*results),
-		grace:    timers{which: 0},
-		retain:   timers{which: 1},
-		queues:   make([]*queue, 1),
-		byName:   make(map[string]*queue),
-		byInc:    make(map[command.Incarnation]*queue),
-		links:    make([]*link, 1),
-		linkByID: make(map[uint64]*link),
-		chunkAt:  make(map[chunkKey]uint32),
-		overlays: make(map[uint32][]byte),
-		moved:    make(map[uint32]origin),
-		apart:    make(map[bodyChunk]uint32),
-		excluded: make(map[uint32]exclusions),
-		hash:     xxhash.New(),
-		maxSteps: maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions,
+		group:     group,
+		level:     level{number: command.Level},
+		nodes:     make(map[command.NodeID]*node),
+		revision:  1,
+		members:   make(map[command.NodeID]*member),
+		tokens:    make(map[string]*joinToken),
+		conns:     make(map[command.ConnID]*conn),
+		clients:   make(map[clientKey]*client),
+		sessions:  make(map[command.SessionID]*session),
+		ofUser:    make(map[string]int),
+		users:     make(map[string]*user),
+		streams:   make(map[uint64]*stream),
+		results:   make(map[uint64]*results),
+		grace:     timers{which: 0},
+		retain:    timers{which: 1},
+		addresses: make([]*address, 1),
+		byName:    make(map[string]*address),
+		byInc:     make(map[command.Incarnation]*address),
+		links:     make([]*link, 1),
+		linkByID:  make(map[uint64]*link),
+		chunkAt:   make(map[chunkKey]uint32),
+		overlays:  make(map[uint32][]byte),
+		moved:     make(map[uint32]origin),
+		apart:     make(map[bodyChunk]uint32),
+		excluded:  make(map[uint32]exclusions),
+		hash:      xxhash.New(),
+		maxSteps:  maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions,
 	}
 	return m
 }
@@ -176,11 +176,11 @@ func (m *Machine) Nodes() []command.NodeID {
 
 // Queue is the queue of that name.
 func (m *Machine) Queue(name string) (QueueInfo, bool) {
-	q := m.byName[name]
-	if q == nil {
+	a := m.byName[name]
+	if a == nil {
 		return QueueInfo{}, false
 	}
-	return q.info(), true
+	return a.info(), true
 }
 
 // Queues lists all queues by name.

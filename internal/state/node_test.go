@@ -162,7 +162,7 @@ func TestPanicInCheckIsARefusal(t *testing.T) {
 	b.single = true
 	before := b.m.dump()
 	b.m.byName = nil
-	b.m.byInc = map[command.Incarnation]*queue{9: nil}
+	b.m.byInc = map[command.Incarnation]*address{9: nil}
 	c := &command.Send{Conn: p.id, Request: 1, Target: 9, Message: []byte("x")}
 	b.m.byInc[9] = nil
 	b.m.record = command.Record{Node: 1, Epoch: b.epochs[1]}
@@ -174,7 +174,7 @@ func TestPanicInCheckIsARefusal(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	delete(b.m.conns[p.id].senders, 0)
-	b.m.byInc = map[command.Incarnation]*queue{}
+	b.m.byInc = map[command.Incarnation]*address{}
 	if after := b.m.dump(); after != before {
 		t.Fatalf("before %s\nafter %s", before, after)
 	}

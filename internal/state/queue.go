@@ -7,7 +7,7 @@ import (
 )
 
 func (m *Machine) checkQueueCreate(c *command.QueueCreate, p *plan) verdict {
-	if p.queue = m.byName[c.Name]; p.queue != nil {
+	if p.address = m.byName[c.Name]; p.address != nil {
 		return act
 	}
 	if !validName(c.Name) {
@@ -21,18 +21,18 @@ func (m *Machine) checkQueueCreate(c *command.QueueCreate, p *plan) verdict {
 }
 
 func (m *Machine) changeQueueCreate(c *command.QueueCreate, p *plan) {
-	existed := p.queue != nil
-	q := p.queue
+	existed := p.address != nil
+	a := p.address
 	if !existed {
-		q = m.addQueue(command.Incarnation(command.IndexPlace(m.index, m.place)), c.Name)
+		a = m.addQueue(command.Incarnation(command.IndexPlace(m.index, m.place)), c.Name)
 	}
 	e := m.tellAsker(p.conn, command.EffectQueue)
-	e.Request, e.Existed, e.Incarnation = c.Request, existed, q.inc
+	e.Request, e.Existed, e.Incarnation = c.Request, existed, a.inc
 }
 
 // checkQueue is for delete and purge.
 func (m *Machine) checkQueue(name string, p *plan) verdict {
-	if p.queue = m.byName[name]; p.queue == nil {
+	if p.address = m.byName[name]; p.address == nil {
 		return p.refuse(refusal(condNotFound, "there is no queue %.300q", name))
 	}
 	return act
@@ -41,41 +41,42 @@ func (m *Machine) checkQueue(name string, p *plan) verdict {
 // changeQueueDelete makes the queue unreachable at once; a job takes its messages away
 // [4.2].
 func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
-	q := p.queue
-	removed := q.waiting() + q.sub.inFlight
-	q.dying = true
-	delete(m.byName, q.name)
-	m.markQueue(q)
-	for _, l := range m.linksOf(q) {
+	a := p.address
+	s := a.queue
+	removed := s.waiting() + s.inFlight
+	a.dying = true
+	delete(m.byName, a.name)
+	m.markAddress(a)
+	for _, l := range m.linksOf(s) {
 		if l.conn != nil && !l.ended {
 			e := m.tell(l.conn, command.EffectLinkEnded)
 			e.Link = l.number
-			e.Refusal = refusal(condDeleted, "queue %q was deleted", q.name)
+			e.Refusal = refusal(condDeleted, "queue %q was deleted", a.name)
 		}
 		m.unlinkConn(l)
-		if s := l.session; s != nil && s.links[l.name] == l {
-			delete(s.links, l.name)
+		if of := l.session; of != nil && of.links[l.name] == l {
+			delete(of.links, l.name)
 		}
 		removeLink(&m.ending, l)
 		l.first, l.last, l.held = 0, 0, 0
 		m.dropLink(l)
 		m.steps++
 	}
-	q.sub.links, q.sub.ready, q.sub.returning, q.sub.inFlight = nil, nil, 0, 0
-	q.sub.returned, q.sub.picky, q.sub.doomed = nil, nil, nil
-	q.sub.purgeFrom, q.sub.purgeTo = 1, q.next
-	m.markPlace(q)
-	m.work(q)
+	s.links, s.ready, s.returning, s.inFlight = nil, nil, 0, 0
+	s.returned, s.picky, s.doomed = nil, nil, nil
+	s.purgeFrom, s.purgeTo = 1, a.next
+	m.markPlace(a)
+	m.work(s)
 	e := m.tellAsker(p.conn, command.EffectQueue)
-	e.Request, e.Incarnation, e.Number = c.Request, q.inc, removed
+	e.Request, e.Incarnation, e.Number = c.Request, a.inc, removed
 }
 
-// linksOf is every link of q, those that have ended and still hold something too, by
+// linksOf is every link of s, those that have ended and still hold something too, by
 // id.
-func (m *Machine) linksOf(q *queue) []*link {
+func (m *Machine) linksOf(s *subscription) []*link {
 	var all []*link
 	for _, l := range m.links {
-		if l != nil && l.queue == q {
+		if l != nil && l.sub == s {
 			all = append(all, l)
 		}
 	}
@@ -83,22 +84,22 @@ func (m *Machine) linksOf(q *queue) []*link {
 	return all
 }
 
-// work puts q among those with a job.
-func (m *Machine) work(q *queue) {
-	at, found := slices.BinarySearchFunc(m.working, q.inc, func(x *queue, inc command.Incarnation) int { return compare(x.inc, inc) })
+// work puts s among those with a job.
+func (m *Machine) work(s *subscription) {
+	at, found := slices.BinarySearchFunc(m.working, s.id, func(x *subscription, id uint64) int { return compare(x.id, id) })
 	if !found {
-		m.working = slices.Insert(m.working, at, q)
+		m.working = slices.Insert(m.working, at, s)
 	}
 }
 
 // changeQueuePurge takes all waiting messages out of reach at once; a job drops them
 // [4.2]. What comes, or comes back, later isn't touched.
 func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
-	q := p.queue
-	s := &q.sub
-	removed := q.waiting()
+	a := p.address
+	s := a.queue
+	removed := s.waiting()
 	for _, p := range s.picky {
-		delete(m.excluded, m.messages.at(m.find(q, p.seq)).delivery)
+		delete(m.excluded, m.deliveryOf(s, m.find(a, p.seq)))
 		s.returned.push(p.seq)
 	}
 	s.picky = nil
@@ -110,11 +111,11 @@ func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 	if s.purgeFrom >= s.purgeTo {
 		s.purgeFrom = s.cursor
 	}
-	s.cursor, s.purgeTo = q.next, q.next
-	m.markPlace(q)
+	s.cursor, s.purgeTo = a.next, a.next
+	m.markPlace(a)
 	if removed > 0 {
-		m.work(q)
+		m.work(s)
 	}
 	e := m.tellAsker(p.conn, command.EffectQueue)
-	e.Request, e.Incarnation, e.Number = c.Request, q.inc, removed
+	e.Request, e.Incarnation, e.Number = c.Request, a.inc, removed
 }

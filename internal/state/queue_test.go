@@ -293,10 +293,10 @@ func TestDeleteAfterLongLife(t *testing.T) {
 	p.receiver(1, "q", 100)
 	p.send("q", "a", "b")
 	q := b.m.byName["q"]
-	for di := q.sub.links[0].first; di != 0; di = q.sub.links[0].first {
-		b.m.consume(q.sub.links[0], di)
+	for di := q.queue.links[0].first; di != 0; di = q.queue.links[0].first {
+		b.m.consume(q.queue.links[0], di)
 	}
-	q.next, q.sub.cursor = 1<<40, 1<<40 // after a trillion messages
+	q.next, q.queue.cursor = 1<<40, 1<<40 // after a trillion messages
 	b.m.markPlace(q)
 	p.send("q", "c", "d")
 	p.do(1, &command.QueueDelete{Conn: p.id, Name: "q"})

@@ -9,18 +9,18 @@ import (
 const maxMessage = 64 << 20
 
 // target finds where a message goes, or says why it doesn't.
-func (m *Machine) target(inc command.Incarnation, address string, size int) (*queue, *command.Refusal) {
+func (m *Machine) target(inc command.Incarnation, address string, size int) (*address, *command.Refusal) {
 	if size > maxMessage {
 		return nil, refusal(condTooLarge, "a message of %d bytes; the limit is %d", size, maxMessage)
 	}
 	if inc != 0 {
-		if q := m.byInc[inc]; q != nil && !q.dying {
-			return q, nil
+		if a := m.byInc[inc]; a != nil && !a.dying {
+			return a, nil
 		}
 		return nil, refusal(condDeleted, "the queue that the link was attached to was deleted; attach again")
 	}
-	if q := m.byName[address]; q != nil {
-		return q, nil
+	if a := m.byName[address]; a != nil {
+		return a, nil
 	}
 	// Kept with a number, so ASCII alone: what else is printable depends on the toolchain [4.3].
 	return nil, refusal(condNotFound, "there is no queue %+.300q", address)
@@ -38,7 +38,7 @@ func (m *Machine) checkSend(c *command.Send, p *plan) verdict {
 			return act
 		}
 	}
-	if p.queue, p.refusal = m.target(c.Target, c.Address, len(c.Message)); p.refusal == nil {
+	if p.address, p.refusal = m.target(c.Target, c.Address, len(c.Message)); p.refusal == nil {
 		p.refusal = m.noRoom()
 	}
 	if p.refusal != nil && c.Number == 0 {
@@ -53,7 +53,7 @@ func (m *Machine) changeSend(c *command.Send, p *plan) {
 	case p.repeat:
 		no = p.sender.stream.outcome(c.Number).Refusal
 	case no == nil:
-		m.store(p.queue, c.Message)
+		m.store(p.address, c.Message)
 	}
 	if c.Number != 0 && !p.repeat {
 		st := p.sender.stream

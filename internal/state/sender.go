@@ -57,13 +57,13 @@ func (m *Machine) checkSenderOpen(c *command.SenderOpen, p *plan) verdict {
 
 func (m *Machine) changeSenderOpen(c *command.SenderOpen, p *plan) {
 	id := command.IndexPlace(m.index, m.place)
-	q := p.queue
-	if q == nil && c.Address != "" {
-		q = m.addQueue(command.Incarnation(id), c.Address)
+	a := p.address
+	if a == nil && c.Address != "" {
+		a = m.addQueue(command.Incarnation(id), c.Address)
 	}
 	detail := &command.SenderOpened{}
-	if q != nil {
-		detail.Incarnation = q.inc
+	if a != nil {
+		detail.Incarnation = a.inc
 	}
 	if c.Numbered {
 		st := p.session.streams[c.Name]

@@ -44,7 +44,7 @@ func (m *Machine) changeSettle(c *command.Settle, p *plan) {
 	}
 	if c.Request != 0 {
 		if len(c.Refs) == 0 && l != nil {
-			m.fence(l.queue)
+			m.fence(l.sub)
 		}
 		e := m.tell(p.conn, command.EffectSettled)
 		e.Link, e.Request, e.Refs = c.Link, c.Request, lost
@@ -54,8 +54,8 @@ func (m *Machine) changeSettle(c *command.Settle, p *plan) {
 // fence hands out now what would be at the end of the entry, so that the answer that
 // follows comes behind it: a home that asks for nothing but an answer wants to know
 // what an allowance brings [4.6].
-func (m *Machine) fence(q *queue) {
-	m.steps += m.handOut(q, max(m.maxSteps-m.steps, m.leastSteps/10))
+func (m *Machine) fence(s *subscription) {
+	m.steps += m.handOut(s, max(m.maxSteps-m.steps, m.leastSteps/10))
 }
 
 // settle applies an outcome to a held delivery.
@@ -77,20 +77,20 @@ func (m *Machine) settle(l *link, di uint32, d *command.Disposition) {
 // reject makes a delivery a dead letter. In a dead-letter queue it goes back to its
 // place instead, and not to this link again (C13).
 func (m *Machine) reject(l *link, di uint32, reason string) {
-	q := l.queue
-	if q.dead {
+	s := l.sub
+	if s.address.dead {
 		m.exclude(l, di)
 		m.giveBack(l, di, giveFailed)
 		return
 	}
 	m.unchain(l, di)
-	q.sub.inFlight--
+	s.inFlight--
 	m.charge(m.deliveries.at(di), giveFailed)
 	m.emptied(l)
 	if reason == "" {
 		reason = reasonRejected
 	}
-	m.deadLetter(q, di, reason)
+	m.deadLetter(s, di, reason)
 }
 
 func (m *Machine) modify(l *link, di uint32, d *command.Disposition) {
@@ -100,29 +100,28 @@ func (m *Machine) modify(l *link, di uint32, d *command.Disposition) {
 	}
 	if len(d.Annotations) > 0 && len(d.Annotations) <= maxOverlay {
 		mi := m.deliveries.at(di).message
-		m.setOverlay(l.queue, mi, mergeOverlay(m.overlays[mi], d.Annotations))
+		m.setOverlay(l.sub.address, mi, mergeOverlay(m.overlays[mi], d.Annotations))
 	}
 	if d.UndeliverableHere && !m.exclude(l, di) { // nine living links have said so
-		q := l.queue
 		m.unchain(l, di)
-		q.sub.inFlight--
+		l.sub.inFlight--
 		m.charge(m.deliveries.at(di), g)
 		m.emptied(l)
-		m.deadLetter(q, di, reasonUndeliverable)
+		m.deadLetter(l.sub, di, reasonUndeliverable)
 		return
 	}
 	m.giveBack(l, di, g)
 }
 
 // setOverlay sets what is merged over a message's annotations.
-func (m *Machine) setOverlay(q *queue, mi uint32, overlay []byte) {
+func (m *Machine) setOverlay(a *address, mi uint32, overlay []byte) {
 	if overlay == nil {
 		return
 	}
 	p := m.messages.at(mi)
 	p.size |= flagOverlay
 	m.keepOverlay(mi, append([]byte(nil), overlay...))
-	m.dirty.overlays = append(m.dirty.overlays, messageAt{q, p.seq})
+	m.dirty.overlays = append(m.dirty.overlays, messageAt{a, p.seq})
 }
 
 // keepResult keeps what became of a delivery for the client's unsettled map.
@@ -141,7 +140,7 @@ func (m *Machine) keepResult(l *link, ref command.DeliveryRef, outcome command.D
 	if len(r.states) >= maxResults {
 		return
 	}
-	key := resultKey{l.queue.inc, ref.Message, ref.Attempt}
+	key := resultKey{l.sub.address.inc, ref.Message, ref.Attempt}
 	if _, again := r.states[key]; !again {
 		m.kept += resultCost
 	}
@@ -162,7 +161,7 @@ func (m *Machine) sameResult(l *link, ref command.DeliveryRef, outcome command.D
 		return false
 	}
 	r := l.session.results[l.name]
-	return r != nil && r.states[resultKey{l.queue.inc, ref.Message, ref.Attempt}] == resultOf(outcome)
+	return r != nil && r.states[resultKey{l.sub.address.inc, ref.Message, ref.Attempt}] == resultOf(outcome)
 }
 
 // sortedResults is sortedKeys for results.
@@ -184,7 +183,7 @@ func (m *Machine) changeForget(c *command.Forget, p *plan) {
 	}
 	r := l.session.results[l.name]
 	for _, ref := range c.Refs {
-		key := resultKey{l.queue.inc, ref.Message, ref.Attempt}
+		key := resultKey{l.sub.address.inc, ref.Message, ref.Attempt}
 		if _, ok := r.states[key]; ok {
 			delete(r.states, key)
 			m.kept -= resultCost

@@ -1,0 +1,69 @@
+package state
+
+// A subscription is a cursor and the set of what was handed out before it: each
+// message below the cursor has a delivery, held by a link or given back, or is gone.
+// Exception: those of an unfinished purge have none.
+type subscription struct {
+	id      uint64 // a queue's is its address's incarnation
+	address *address
+	cursor  uint64 // number of the first message never handed out
+	// returned are the numbers of messages given back; they go out before the cursor,
+	// in their place (C11).
+	returned seqHeap
+	// picky are those given back that some link must not get [3.9], ascending.
+	picky []pickyMessage
+	// doomed are those given back before a purge, whose job is under way: a heap of each purge, the oldest first.
+	doomed   []doomedHeap
+	purgeGen uint32 // rises with each purge; older given-back ones are doomed
+	// purgeFrom and purgeTo are the range that the purge job has still to look through:
+	// messages in it without a delivery go.
+	purgeFrom, purgeTo uint64
+	links              []*link // not ended, attached or in grace, by id
+	ready              []*link // of those, the ones with an allowance, by id
+	turn               uint64  // id of the link that got the last message
+	inFlight           uint64
+	returning          int // links whose return job is under way: nothing is handed out (C11)
+	// touched: stands in Machine.touched.
+	touched bool
+}
+
+// doomedHeap is what a purge found given back: a purge takes the heap as it is, however much there is to do of the one before [4.2].
+type doomedHeap struct {
+	gen     uint32 // the subscription's purgeGen before it
+	numbers seqHeap
+}
+
+// pickyMessage is a message that waits and that some link must not get: a copy of its
+// delivery's exclusions, so that passing over it looks nothing up.
+type pickyMessage struct {
+	seq  uint64
+	wish exclusions
+}
+
+func (p pickyMessage) compare(seq uint64) int { return compare(p.seq, seq) }
+
+// waiting counts the messages that nobody holds, without those of a purge.
+func (s *subscription) waiting() uint64 {
+	return s.address.next - s.cursor + uint64(len(s.returned)+len(s.picky))
+}
+
+// attached counts the links that are on a connection.
+func (s *subscription) attached() (n int) {
+	for _, l := range s.links {
+		if l.conn != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// deliveryOf is the subscription's delivery of a message, or 0.
+func (m *Machine) deliveryOf(_ *subscription, mi uint32) uint32 { return m.messages.at(mi).delivery }
+
+// touch makes the end of the entry look whether s has something to hand out.
+func (m *Machine) touch(s *subscription) {
+	if !s.touched && !s.address.dying {
+		s.touched = true
+		m.touched = append(m.touched, s)
+	}
+}
