@@ -20,7 +20,7 @@ PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
 SHARED  := ../shared
 
-.PHONY: all build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak power tools record replay qemu
+.PHONY: all amqp build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak power tools record replay qemu
 
 all: build
 
@@ -116,6 +116,9 @@ crash: ## power loss behind every write, sync and name of a node's directory, lo
 
 check: lint unit invariants ## what a commit has to pass
 	$(MAKE) fuzz SECONDS=10
+
+amqp: ## docs/amqp.md: what a client may rely on, the tests that show it, and what becomes of them now
+	cd test && $(GO) run ./rows
 
 fuzz: ## every fuzz target in turn, SECONDS each
 	@GO=$(GO) sh test/fuzz.sh $(SECONDS)

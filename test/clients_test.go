@@ -65,6 +65,9 @@ func TestQpidJMS(t *testing.T) {
 	java(t, 3*time.Minute, "Check", "--urls", failoverURI(c))
 }
 
+// TestProtonTransactions runs transactions of python-proton.
+//
+// Rows 116.
 func TestProtonTransactions(t *testing.T) {
 	python := "../.cache/proton/bin/python"
 	need(t, python)
@@ -73,6 +76,8 @@ func TestProtonTransactions(t *testing.T) {
 }
 
 // TestGoAMQP sends on one node and receives on the others, with and without SASL.
+//
+// Rows 114.
 func TestGoAMQP(t *testing.T) {
 	c := cluster.Start(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -188,6 +188,8 @@ func TestLostReplyAtEachByte(t *testing.T) {
 
 // TestHomeKilledDuringCommit is the same with kill -9 of the home instead of a cut, at
 // bytes spread over the exchange: 10 times, or 200 with ONCEMQ_LONG set.
+//
+// Rows 87.
 func TestHomeKilledDuringCommit(t *testing.T) {
 	kills := 10
 	if os.Getenv("ONCEMQ_LONG") != "" {

@@ -20,7 +20,7 @@ type Attach struct {
 	Unsettled []Unsettled
 	// IncompleteUnsettled says that Unsettled doesn't hold everything.
 	IncompleteUnsettled bool
-	// InitialDeliveryCount is mandatory from a sender (which the engine checks) and ignored from a receiver.
+	// InitialDeliveryCount is mandatory from a sender, some of whom leave it out where it is 0, and ignored from a receiver.
 	InitialDeliveryCount Opt[uint32]
 	// MaxMessageSize is in bytes; 0 is no limit.
 	MaxMessageSize uint64

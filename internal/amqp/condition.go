@@ -126,6 +126,7 @@ const (
 	InfoPath                        Symbol = "path"
 	InfoOutcome                     Symbol = "outcome"
 	InfoReason                      Symbol = "reason"
+	InfoDeliveryTag                 Symbol = "delivery-tag"
 )
 
 // Filters: the numeric and the symbolic descriptors that clients use for the same thing.

@@ -96,13 +96,16 @@ func (l *Link) receive(p *amqp.Transfer) *Delivery {
 		l.fail(amqp.ErrCondTransferLimitExceeded, "a delivery beyond the link's credit")
 		return nil
 	case !p.DeliveryID.Set:
-		s.fail(amqp.ErrCondInvalidField, "a delivery without delivery-id")
+		l.fail(amqp.ErrCondInvalidField, "a delivery without delivery-id")
 		return nil
 	case s.anyDelivery && int32(p.DeliveryID.V-s.lastDeliveryID) <= 0:
 		s.fail(amqp.ErrCondInvalidField, "a delivery-id that is not above the last one")
 		return nil
 	case p.DeliveryTag == nil && !p.Settled.V:
 		l.fail(amqp.ErrCondInvalidField, "an unsettled delivery without delivery-tag")
+		return nil
+	case d.Second && !l.second:
+		l.fail(amqp.ErrCondInvalidField, "a delivery that is to be settled second, on a link that settles first")
 		return nil
 	case !d.setTag(p.DeliveryTag):
 		l.fail(amqp.ErrCondInvalidField, "a delivery-tag of more than 32 bytes")

@@ -195,10 +195,13 @@ func TestTransferErrors(t *testing.T) {
 	}{
 		{"tag of 33 bytes", []amqp.Transfer{long}, "link amqp:invalid-field"},
 		{"no tag", []amqp.Transfer{noTag}, "link amqp:invalid-field"},
-		{"no delivery-id", []amqp.Transfer{noID}, "session amqp:invalid-field"},
+		{"no delivery-id", []amqp.Transfer{noID}, "link amqp:invalid-field"},
 		{"delivery-id again", []amqp.Transfer{done, back}, "session amqp:invalid-field"},
 		{"another id", with(func(x *amqp.Transfer) { x.DeliveryID = u(8) }), "link amqp:invalid-field"},
 		{"another tag", with(func(x *amqp.Transfer) { x.DeliveryTag = []byte("b") }), "link amqp:invalid-field"},
+		{"second on a link that settles first", []amqp.Transfer{{
+			DeliveryID: u(7), DeliveryTag: []byte("a"), ReceiverSettleMode: amqp.Some(amqp.ReceiverSettleSecond),
+		}}, "link amqp:invalid-field"},
 		{"another format", with(func(x *amqp.Transfer) { x.MessageFormat = u(1) }), "link amqp:invalid-field"},
 		{"too large", []amqp.Transfer{first, {More: true}, {More: true}}, "link amqp:link:message-size-exceeded"},
 	}

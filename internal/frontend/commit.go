@@ -59,10 +59,12 @@ func (c *Conn) discharge(t *tx, d *engine.Delivery, fail bool) {
 		return
 	}
 	if !t.tagged && !t.named && t.count() == 0 && t.reason == "" {
+		c.closeOut(t, !fail)
 		delete(c.txs, t.id) // nothing to decide, and nobody to ask about it
 		d.Dispose(accepted, true)
 		return
 	}
+	c.stopAcquiring(t)
 	dead := t.phase == txDead
 	t.phase, t.failing = txDeciding, fail
 	c.deciding++
@@ -121,6 +123,7 @@ func (c *Conn) onDecided(e *command.Effect) {
 // closeOut settles the enlisted deliveries that their receiver had left unsettled, once they are committed (T17); rolled
 // back they stay with it (T16), unless it has settled them since.
 func (c *Conn) closeOut(t *tx, committed bool) {
+	c.closeAcquired(t, committed)
 	for _, o := range t.outs {
 		e := &t.settles[o.place]
 		switch {

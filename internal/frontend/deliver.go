@@ -21,6 +21,8 @@ type out struct {
 	proposed bool
 	tx       *tx
 	place    int
+	// acquired is the live transaction in which the message was handed out (4.4.3), nil where it was handed out plainly.
+	acquired *tx
 	written  bool
 	buf      []byte // of the message, when it was read from the store
 	header   [32]byte
@@ -108,7 +110,7 @@ func (c *Conn) give(k *consumer) bool {
 	o := &out{k: k, h: *h}
 	var pieces [3][]byte
 	var tag [tagSize]byte
-	t := engine.Transfer{Tag: appendTag(tag[:0], h.inc, h.ref), Settled: k.presettled, Resume: h.resumed}
+	t := engine.Transfer{Tag: appendTag(tag[:0], h.inc, h.ref), Settled: k.presettled, Resume: h.resumed, State: k.state()}
 	if !h.resumed {
 		payload := h.payload
 		if payload == nil {
@@ -133,6 +135,7 @@ func (c *Conn) give(k *consumer) bool {
 	}
 	d.Data = o
 	o.d = d
+	k.acquired(o)
 	o.h.payload = nil // the engine has it now; recall reads it anew if it must
 	k.queueBytes -= int(h.size)
 	k.sendingBytes += int(h.size)
@@ -202,6 +205,7 @@ func (c *Conn) recall(k *consumer) {
 			break
 		}
 		c.recycle(o)
+		o.forgetAcquired()
 		k.queue.unpop(o.h)
 		k.sendingBytes -= int(o.h.size)
 		k.queueBytes += int(o.h.size)

@@ -23,8 +23,7 @@ func (c *Conn) onCredit(ev *engine.Event) {
 	if !ok || k.detached {
 		return
 	}
-	if _, acquire := ev.Properties.Lookup("txn-id"); acquire {
-		c.detach(ev.Link, *notImplemented("acquisition (a flow with txn-id)"))
+	if id, named := ev.Properties.Lookup(propTxnID); named && !c.acquire(k, id) {
 		return
 	}
 	if ev.Drain {

@@ -89,6 +89,7 @@ type answer struct {
 	question *question
 	delivery *engine.Delivery
 	outs     []*out
+	tag      []byte      // of a settled send on the anonymous relay
 	err      *amqp.Error // of a numbered send that this home refuses
 }
 

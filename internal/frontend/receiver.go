@@ -20,6 +20,8 @@ type consumer struct {
 	keeps bool
 	// byDefault is the outcome of a delivery that is settled without one.
 	byDefault amqp.DeliveryState
+	// acquires is the transaction in which messages are handed out to the link, nil for none.
+	acquires *tx
 
 	open bool
 	// received counts what the state has handed out to the link (command.LinkUnwritten).
@@ -49,6 +51,9 @@ type consumer struct {
 	inDirty        bool
 	inReady, inUse bool
 }
+
+// outcomes are those that every source of ours knows.
+var outcomes = []amqp.Symbol{amqp.OutcomeAccepted, amqp.OutcomeRejected, amqp.OutcomeReleased, amqp.OutcomeModified}
 
 // handed is a message that the state has handed out to a link.
 type handed struct {
@@ -182,6 +187,10 @@ func (c *Conn) onLinkOpened(e *command.Effect) {
 	source := *in.Source
 	source.Filter, source.DynamicNodeProperties = nil, nil
 	source.Capabilities = offered(source.Capabilities)
+	source.DefaultOutcome = k.byDefault // the source is ours: its answer says what holds
+	if len(source.Outcomes) == 0 {
+		source.Outcomes = outcomes
+	}
 	reply := amqp.Attach{
 		SenderSettleMode: in.SenderSettleMode, ReceiverSettleMode: in.ReceiverSettleMode,
 		Source: &source, Target: in.Target, Unsettled: k.resume(detail, in.Unsettled != nil),

@@ -1,6 +1,9 @@
 package frontend
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/engine"
@@ -82,6 +85,8 @@ func (c *Conn) send(p *producer, d *engine.Delivery, address string, a answer, n
 	a.producer, a.size = p, len(d.Payload)
 	if !d.Settled {
 		a.delivery = d
+	} else if p.address == "" {
+		a.tag = d.Tag()
 	}
 	c.sending += a.size
 	s.Request = c.expect(a)
@@ -167,7 +172,8 @@ func (c *Conn) onSent(e *command.Effect) {
 	case a.delivery == nil:
 		// A settled send can't be told anything but on its link (3.2.1 of the relay rules: detach).
 		if !a.producer.over {
-			c.detach(a.producer.link, amqpError(e.Refusal))
+			err := amqpError(e.Refusal)
+			c.detach(a.producer.link, *a.producer.blame(&err, a.tag))
 		}
 	default:
 		err := amqpError(e.Refusal)
@@ -184,11 +190,22 @@ func (c *Conn) refuseSend(p *producer, d *engine.Delivery, err *amqp.Error) {
 	if p.over {
 		return
 	}
+	err = p.blame(err, d.Tag())
 	if d.Settled || !takesRejected(p.link.Remote().Source) {
 		c.detach(p.link, *err)
 		return
 	}
 	d.Dispose(&amqp.Rejected{Error: err}, !d.Second)
+}
+
+// blame adds to an error of the anonymous relay which delivery it is of, as the relay's specification wants (2.2.2 there).
+func (p *producer) blame(err *amqp.Error, tag []byte) *amqp.Error {
+	if p.address != "" {
+		return err
+	}
+	e := *err
+	e.Info = append(slices.Clone(err.Info), amqp.Pair{Key: amqp.InfoDeliveryTag, Value: bytes.Clone(tag)})
+	return &e
 }
 
 // onSendsSettled: the client settled sends on a link that settles second. State may forget the kept refusals of numbered

@@ -97,6 +97,7 @@ func (c *Conn) settlePlain(k *consumer, deliveries []*engine.Delivery, state amq
 				o.tx.fail(command.ReasonRefused)
 				o.tx.settles[o.place].Settled = o.tx.settles[o.place].Settled || settled
 			}
+		case o.settledOutside():
 		case o.proposed:
 			if settled && k.keeps {
 				forget = append(forget, o.h.ref)

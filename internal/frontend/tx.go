@@ -40,9 +40,12 @@ type tx struct {
 	sends   []command.TxSend
 	settles []command.TxSettle
 	outs    []*out // of settles
-	arena   []byte
-	bytes   int
-	held    int64 // of Node.txHeld
+	// acquired are the deliveries that were handed out in the transaction, acquisition is the state that they carry.
+	acquired    []*out
+	acquisition *amqp.TransactionalState
+	arena       []byte
+	bytes       int
+	held        int64 // of Node.txHeld
 	// reason of a transaction that can't commit any more (rollback-only), or is dead.
 	reason string
 
@@ -56,6 +59,7 @@ type tx struct {
 func (c *Conn) newTx(k *coordinator, id command.TxID, tagged bool) *tx {
 	t := &tx{id: id, tagged: tagged, home: k.s, coordinator: k, operations: -1, began: c.now, used: c.now}
 	t.accepted = &amqp.TransactionalState{TxnID: append([]byte(nil), id[:]...), Outcome: accepted}
+	t.acquisition = &amqp.TransactionalState{TxnID: t.accepted.TxnID}
 	c.txs[id] = t
 	c.wakeBy(c.now.Add(watchTick))
 	return t
@@ -145,7 +149,7 @@ func (t *tx) keep(d *engine.Delivery) []byte {
 func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.TransactionalState, s *amqp.Sections, err *amqp.Error) {
 	t := c.txOf(state.TxnID)
 	if t == nil || t.phase == txDeciding {
-		c.refuseSend(p, d, refuse(amqp.ErrCondTransactionUnknownID, "there is no such transaction: declare one"))
+		c.refuseUnknown(p, d)
 		return
 	}
 	t.used = c.now
@@ -194,10 +198,27 @@ func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.Transaction
 	}
 }
 
-// refuseInTx answers a refused operation of a transaction, whose link goes on: the discharge will fail.
+// refuseUnknown refuses what belongs to a transaction that there is not: the link ends, since its sender and we don't agree on what is
+// going on. A client of ours hears it of each message: it may have said them behind a declare that is refused just now.
+func (c *Conn) refuseUnknown(p *producer, d *engine.Delivery) {
+	err := refuse(amqp.ErrCondTransactionUnknownID, "there is no such transaction: declare one")
+	if p.s.id.IsZero() {
+		c.detach(p.link, *err)
+		return
+	}
+	c.refuseSend(p, d, err)
+}
+
+// refuseInTx answers a refused operation of a transaction: the discharge will fail. The link goes on, where its sender can hear of that
+// at all.
 func (c *Conn) refuseInTx(t *tx, p *producer, d *engine.Delivery, err *amqp.Error) {
 	if d.Settled || p.over {
 		return // T11: the discharge says it
+	}
+	err = p.blame(err, d.Tag())
+	if !takesRejected(p.link.Remote().Source) {
+		c.detach(p.link, *err)
+		return
 	}
 	d.Dispose(&amqp.TransactionalState{TxnID: t.accepted.TxnID, Outcome: &amqp.Rejected{Error: err}}, !d.Second)
 }
@@ -238,9 +259,13 @@ func (c *Conn) enlist(t *tx, k *consumer, o *out, disposition command.Dispositio
 		e.Settled = e.Settled || settled
 	case o.tx == t:
 		// Too late: the discharge has it as it was.
-	case o.tx != nil:
+	case o.tx != nil || o.acquiredElsewhere(t):
 		// T14: two live transactions want one delivery.
-		o.tx.fail(command.ReasonRefused)
+		for _, other := range []*tx{o.tx, o.acquired} {
+			if other != nil {
+				other.fail(command.ReasonRefused)
+			}
+		}
 		t.fail(command.ReasonRefused)
 		c.terminate(t.coordinator, "a delivery of one transaction was settled in another")
 	case t.phase == txDead || t.phase == txDeciding: // it can't be of the discharge any more, and its receiver has let go
@@ -259,15 +284,19 @@ func (c *Conn) enlist(t *tx, k *consumer, o *out, disposition command.Dispositio
 // giveBack returns a delivery that was settled in a transaction that is rolled back already (T15); one that wasn't settled
 // stays with its receiver (T16).
 func (c *Conn) giveBack(k *consumer, o *out, settled bool) {
-	if !settled || o.proposed {
+	if settled {
+		c.giveBackAs(k, o, command.Disposition{Outcome: command.Modified, Failed: true})
+	}
+}
+
+// giveBackAs returns a delivery with an outcome, unless one stands in a record already.
+func (c *Conn) giveBackAs(k *consumer, o *out, d command.Disposition) {
+	if o.proposed {
 		return
 	}
 	o.proposed = true
 	s := &c.scratch.settle
-	*s = command.Settle{
-		Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], o.h.ref),
-		Disposition: command.Disposition{Outcome: command.Modified, Failed: true},
-	}
+	*s = command.Settle{Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], o.h.ref), Disposition: d}
 	c.scratch.refs = s.Refs
 	c.gather(s)
 }
