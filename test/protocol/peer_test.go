@@ -42,8 +42,6 @@ type link struct {
 	attach *amqp.Attach
 	count  uint32 // delivery-count
 	tag    uint32
-	part   []byte // of a delivery that comes in several frames
-	first  *amqp.Transfer
 }
 
 // message is a delivery that came whole.

@@ -113,7 +113,8 @@ func TestRow049Ids(t *testing.T) {
 // Annotations of JMS pass as they are, byte values included.
 func TestRow055JMSAnnotations(t *testing.T) {
 	notes := amqp.AppendMessageAnnotations(nil, amqp.Map{
-		{Key: amqp.Symbol("x-opt-jms-msg-type"), Value: int8(5)}, {Key: amqp.Symbol("x-opt-jms-dest"), Value: int8(0)},
+		{Key: amqp.Symbol("x-opt-jms-msg-type"), Value: int8(5)},
+		{Key: amqp.Symbol("x-opt-jms-dest"), Value: int8(0)},
 		{Key: amqp.Symbol("x-opt-jms-reply-to"), Value: int8(2)},
 	})
 	m := roundTrip(t, append(notes, text("x")...))
