@@ -35,6 +35,7 @@ type cluster struct {
 	detachQuestions bool // each question ends its link
 	sessionLimit    bool // no further session
 	replies         int
+	closeBehind     bool // the next answer to Begin has a Close behind it
 }
 
 type bSession struct {
@@ -301,6 +302,10 @@ func (b *brokerConn) begun(ev engine.Event) {
 	_ = ev.Session.Begin(amqp.Begin{OfferedCapabilities: []amqp.Symbol{amqp.CapOncemqSession}, Properties: amqp.Map{
 		{Key: amqp.PropSession, Value: s.id[:]}, {Key: amqp.PropResumed, Value: resume}, {Key: amqp.PropLastNumber, Value: s.last},
 	}})
+	if b.c.closeBehind {
+		b.c.closeBehind = false
+		_ = b.e.Close(&amqp.Error{Condition: amqp.ErrCondConnectionForced, Description: "go elsewhere"})
+	}
 }
 
 func (b *brokerConn) attached(ev engine.Event) {

@@ -32,6 +32,9 @@ func (k *coordinator) attachNow() {
 	a.Coordinator = &amqp.Coordinator{Capabilities: []amqp.Symbol{amqp.CapLocalTransactions, amqp.CapOncemqTx}}
 	a.DesiredCapabilities = []amqp.Symbol{amqp.CapOncemqTx}
 	l, err := k.session.on.Attach(a)
+	if ending(err) {
+		return
+	}
 	if err != nil {
 		k.failAll(err)
 		return

@@ -98,6 +98,9 @@ func (r *Receiver) attachNow() {
 		}
 	}
 	l, err := r.session.on.Attach(a)
+	if ending(err) {
+		return
+	}
 	if err != nil {
 		r.expire(err)
 		r.fail(err)

@@ -462,3 +462,33 @@ func TestSilenceAtTheCoordinator(t *testing.T) {
 		t.Errorf("done %v, outcome %v", tx.Done(), tx.outcome)
 	}
 }
+
+// The answer to Begin and a Close in one read: what was to be attached then is attached on the next connection, and nothing has failed.
+func TestReconnectClosedBehindBegin(t *testing.T) {
+	r := newRig(t)
+	s := r.session(false)
+	snd, rcv := r.sender(s, "q"), r.receiver(s, "q")
+	tx, err := s.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.c.closeBehind = true
+	r.cut()
+	r.advance(time.Second)
+	if r.c.closeBehind || r.conns < 3 || snd.Err() != nil || rcv.Err() != nil || s.Err() != nil {
+		t.Fatalf("%d connections; sender %v, receiver %v, session %v", r.conns, snd.Err(), rcv.Err(), s.Err())
+	}
+	tx.Commit()
+	r.run()
+	if o, err := tx.Result(); o != TxCommitted || err != nil {
+		t.Errorf("commit: %v, %v", o, err)
+	}
+	// The same with a session that is opened only then, whose links wait for it.
+	r.c.closeBehind = true
+	other := r.core.OpenSession(false)
+	late := other.NewSender("q", "")
+	r.advance(time.Second)
+	if !late.Attaching.Done() || late.Err() != nil || other.Err() != nil {
+		t.Errorf("sender of a new session: %v, %v, session %v", late.Attaching.Done(), late.Err(), other.Err())
+	}
+}

@@ -75,6 +75,9 @@ func (snd *Sender) attachNow() {
 		}
 	}
 	l, err := snd.session.on.Attach(a)
+	if ending(err) {
+		return
+	}
 	if err != nil {
 		snd.expire(err)
 		snd.fail(err)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -91,12 +92,21 @@ func (s *Session) begin() {
 		{Key: amqp.PropRollback, Value: s.Rollback},
 	}
 	es, err := s.core.conn.Begin(b)
+	if ending(err) {
+		return
+	}
 	if err != nil {
 		s.fail(err)
 		return
 	}
 	es.Data = s
 	s.on = es
+}
+
+// ending says that an operation met a connection or session that has just ended: what comes with the bytes in hand tells why, and what was to be
+// done is done on the next one. (The answer to Begin and a Close may come in one read.)
+func ending(err error) bool {
+	return errors.Is(err, engine.ErrEnded) || errors.Is(err, engine.ErrClosed)
 }
 
 // begun: the broker's Begin is there. It is the identity's proof that the session goes on.

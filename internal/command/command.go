@@ -43,6 +43,8 @@ const (
 	KindMemberRemove
 	KindFinalize
 	KindSetTime
+	// KindMemberGone is MemberGone.
+	KindMemberGone
 	kindEnd // one past the last
 )
 
@@ -167,6 +169,7 @@ var newCommands = [kindEnd]func() Command{
 	KindNodeRoom:     func() Command { return new(NodeRoom) },
 	KindFinalize:     func() Command { return new(Finalize) },
 	KindSetTime:      func() Command { return new(SetTime) },
+	KindMemberGone:   func() Command { return new(MemberGone) },
 }
 
 func newCommand(kind Kind) Command {

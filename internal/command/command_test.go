@@ -70,6 +70,7 @@ func samples() []Command {
 		&MemberRemove{Request: 8, Nodes: []NodeID{2, 3}},
 		&Finalize{Request: 8, Level: 2, Version: "v0.2.0"},
 		&SetTime{Request: 8, Civil: 1_800_000_000_000, By: "root"},
+		&MemberGone{Node: 300},
 	}
 }
 

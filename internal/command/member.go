@@ -198,3 +198,18 @@ func (r *reader) nodes(into []NodeID) []NodeID {
 	}
 	return into
 }
+
+// MemberGone ends the membership of a node that is to leave and that raft's configuration is without, and nothing if it isn't such a
+// one [8.8]. The leader proposes it behind the commit of that change, and commits it without the node: so where it is applied, a majority of the voters
+// has on disk, with this entry, that the change is committed, and no voter that comes back from a crash needs the node's vote to find that
+// out. Only in system records. No answer.
+type MemberGone struct {
+	Node NodeID
+}
+
+// Kind implements Command.
+func (*MemberGone) Kind() Kind { return KindMemberGone }
+
+func (c *MemberGone) append(dst []byte) []byte { return appendUint(dst, uint64(c.Node)) }
+
+func (c *MemberGone) decode(r *reader) { c.Node = NodeID(r.uint()) }

@@ -94,6 +94,8 @@ const (
 	NoteRoom
 	// NoteTransfer asks the leader to hand leadership over, to Node or, where that is 0, to whom it likes.
 	NoteTransfer
+	// NoteCommit tells who asks for a vote that the entry Index, of the term Number, is committed.
+	NoteCommit
 	noteEnd
 )
 

@@ -15,6 +15,7 @@ import (
 type appendJob struct {
 	message *pb.Message
 	cut     uint64
+	raise   *store.HardState // see learnCommit; the node begins anew behind it
 }
 
 // appender is the append step: it writes what has gathered in as few appends, each with one
@@ -58,6 +59,9 @@ func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
 	}
 	for i, job := range jobs {
 		m := job.message
+		if job.raise != nil {
+			return a.raise(flush(i), *job.raise)
+		}
 		if m == nil {
 			if err := a.log.Cut(job.cut); err != nil {
 				return nil, err
@@ -87,6 +91,17 @@ func (a *appender) step(jobs []appendJob) (responses []*pb.Message, err error) {
 	err = flush(len(jobs))
 	a.entries = batch.Entries
 	return responses[:done], err
+}
+
+// raise writes a commit index that another node knows, behind what err tells of, and ends the replica. No response goes: what was asked is asked again.
+func (a *appender) raise(err error, state store.HardState) ([]*pb.Message, error) {
+	if err == nil {
+		err = a.log.Append(store.Append{State: state, Commit: true})
+	}
+	if err == nil {
+		err = raised(state.Commit)
+	}
+	return nil, err
 }
 
 // write makes one append.

@@ -12,6 +12,7 @@ import (
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/peer"
 	"github.com/oncemq/oncemq/internal/state"
+	"github.com/oncemq/oncemq/internal/store"
 )
 
 const (
@@ -76,6 +77,8 @@ type core struct {
 
 	planAt, changeAt time.Duration // when to look at the members again, and when a change may be proposed
 	planMark         uint64        // what was committed when they were looked at last
+	leaderless       time.Duration // since when no leader is known
+	outside          bool          // this node was removed, or raft's configuration is without it and it is to leave
 	transferUntil    time.Duration // leadership is being handed over
 	again            bool          // something changed that the timers must see at once
 	out              output
@@ -151,10 +154,11 @@ type output struct {
 	sends   []*pb.Message // to peers
 	records []outRecords
 	notes   []outNote
-	cut     uint64      // what every node has on disk, where it has risen
-	lost    error       // the node can't go on
-	fetch   *Offer      // a checkpoint that this node has to fetch
-	members *membership // where they have changed
+	cut     uint64           // what every node has on disk, where it has risen
+	lost    error            // the node can't go on
+	fetch   *Offer           // a checkpoint that this node has to fetch
+	members *membership      // where they have changed
+	raise   *store.HardState // a commit index to be written, and the end of the replica
 }
 
 type outRecords struct {
@@ -174,7 +178,7 @@ func (o *output) reset() {
 	clear(o.applies)
 	clear(o.sends)
 	clear(o.records)
-	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0, nil, nil, nil}
+	*o = output{o.appends[:0], o.applies[:0], o.sends[:0], o.records[:0], o.notes[:0], 0, nil, nil, nil, nil}
 }
 
 // transferring reports that leadership is being handed over: nothing is proposed.
@@ -235,6 +239,7 @@ func (c *core) handle(e *event) {
 		if e.message.GetType() == pb.MsgSnap && !c.snapshot(e.message) {
 			return
 		}
+		c.tellCommit(e.message)
 		c.lag.committed(e.message.GetCommit(), e.message.GetType(), c.now)
 		// Errors: raft doesn't want the message, and says so by an answer where one is due.
 		_ = c.node.Step(e.message)
@@ -358,7 +363,8 @@ func (c *core) wake() time.Duration {
 func (c *core) applied(p progress) {
 	if p.members != c.progress.members {
 		c.out.members, c.planAt = p.members, 0
-		if p.members.removed(c.self) {
+		if p.members.outside(c.self) && !c.outside {
+			c.outside = true
 			c.logger.Warn("this node was removed from the cluster; it serves nobody any more, and ends once a member says that it knows")
 		}
 	}

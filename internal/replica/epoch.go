@@ -147,7 +147,7 @@ func (c *core) ownEpoch() {
 		return
 	}
 	c.epochs.ending = false
-	if c.progress.members.removed(c.self) || !wanted || c.lead == 0 || !c.safety && !c.leads() || c.now < c.epochs.askAt || c.lag.of(c.now) > notReadyLag {
+	if c.progress.members.outside(c.self) || !wanted || c.lead == 0 || !c.safety && !c.leads() || c.now < c.epochs.askAt || c.lag.of(c.now) > notReadyLag {
 		return
 	}
 	c.epochs.askAt = c.now + askEvery
@@ -234,5 +234,7 @@ func (c *core) note(e *event) {
 		}
 	case peer.NoteRoom:
 		c.roomSaid(e.from, n)
+	case peer.NoteCommit:
+		c.learnCommit(&n)
 	}
 }

@@ -31,6 +31,13 @@ func (m *membership) removed(id uint64) bool {
 	return m != nil && command.NodeID(id) <= m.last && !slices.ContainsFunc(m.all, func(x state.MemberInfo) bool { return uint64(x.ID) == id })
 }
 
+// outside says that a node is no member, or that it is to go and raft's configuration is without it.
+func (m *membership) outside(id uint64) bool {
+	return m.removed(id) || m != nil && slices.ContainsFunc(m.all, func(x state.MemberInfo) bool {
+		return uint64(x.ID) == id && x.Leaving && x.Role == state.RoleNone
+	})
+}
+
 // leaving says that a member is to go.
 func (m *membership) leaving(id uint64) bool {
 	return m != nil && slices.ContainsFunc(m.all, func(x state.MemberInfo) bool { return uint64(x.ID) == id && x.Leaving })
@@ -54,10 +61,11 @@ type situation struct {
 	caughtUp func(command.NodeID) bool
 }
 
-// move is the next step towards what is wanted: a change of the configuration, a hand-over of leadership, or neither.
+// move is the next step towards what is wanted: a change of the configuration, a hand-over of leadership, the end of a membership, or nothing.
 type move struct {
 	change   *pb.ConfChangeV2
 	transfer command.NodeID
+	gone     command.NodeID
 }
 
 // plan compares raft's configuration with who is to be a member. Members begin as learners. Voters change only by joint changes, between
@@ -70,9 +78,12 @@ func plan(s *situation) move {
 	if s.config.Role(s.self) == state.RoleNone {
 		return move{transfer: s.successor()} // it was elected before it knew
 	}
+	rest := move{}
 	for i := range s.members {
 		m := &s.members[i]
 		switch role := s.config.Role(m.ID); {
+		case role == state.RoleNone && m.Leaving:
+			rest.gone = m.ID
 		case role == state.RoleNone && !m.Leaving:
 			return single(pb.ConfChangeAddLearnerNode, m.ID)
 		case role == state.RoleLearner && m.Leaving:
@@ -87,7 +98,7 @@ func plan(s *situation) move {
 		}
 	}
 	if slices.Equal(want, s.config.Voters) || ready <= len(want)/2 {
-		return move{}
+		return rest
 	}
 	change := &pb.ConfChangeV2{Transition: pb.ConfChangeTransitionJointExplicit.Enum()}
 	add := func(kind pb.ConfChangeType, ids []command.NodeID, but []command.NodeID) {
@@ -190,6 +201,8 @@ func (c *core) reconcile() {
 		caughtUp: func(id command.NodeID) bool { return standing[id] },
 	})
 	switch {
+	case m.gone != 0:
+		c.propose(&command.MemberGone{Node: m.gone})
 	case m.transfer != 0:
 		c.logger.Info("handing leadership over; this node is to leave the cluster", "to", uint64(m.transfer))
 		c.transfer(func(id uint64) bool { return id == uint64(m.transfer) })

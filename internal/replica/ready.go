@@ -116,7 +116,7 @@ func (c *core) changed(role raft.StateType, lead uint64) {
 	}
 	c.role = role
 	if lead != c.lead {
-		c.lead = lead
+		c.lead, c.leaderless = lead, c.now
 		c.failover.leaderChanged(lead)
 	}
 	c.term = c.node.BasicStatus().GetTerm()

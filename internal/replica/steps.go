@@ -199,6 +199,9 @@ func (s *steps) route(out *output) {
 			s.everyone.Store(out.cut)
 		}
 	}
+	if out.raise != nil {
+		s.appends.put(appendJob{raise: out.raise})
+	}
 	if len(out.applies) > 0 {
 		s.applies.put(out.applies...)
 	}

@@ -251,7 +251,7 @@ func (w *world) unsettled() string {
 	for _, n := range w.nodes {
 		member := c.Role(command.NodeID(n.id)) != state.RoleNone
 		switch {
-		case !member && !n.gone:
+		case !member && n.up && !n.gone:
 			return "a node that was removed goes on"
 		case !member || n.gone:
 		case !n.up || n.epoch == 0:
@@ -264,4 +264,14 @@ func (w *world) unsettled() string {
 		}
 	}
 	return w.operator.unkept(m)
+}
+
+// leaves says that a node is no member, or that the configuration is without it: it serves nobody.
+func (w *world) leaves(n *node) bool {
+	m := w.machine()
+	if m == nil || w.operator == nil {
+		return false
+	}
+	c, _ := m.Configuration()
+	return m.Removed(command.NodeID(n.id)) || c.Role(command.NodeID(n.id)) == state.RoleNone
 }

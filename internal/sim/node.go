@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -281,6 +282,13 @@ func (n *node) planKeep() {
 // broken: a step failed, and the process has to die. Only a fault of the disk may be why.
 func (n *node) broken(step string, err error) {
 	if n.unfit(step, err) || n.leaves(err) {
+		return
+	}
+	if errors.Is(err, replica.ErrInstalled) { // another node knows what is committed
+		n.w.count("commit index learned")
+		n.w.say("n%d begins anew: %v", n.id, err)
+		n.crash(false)
+		n.restartLater()
 		return
 	}
 	if !n.ill {

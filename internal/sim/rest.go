@@ -55,25 +55,34 @@ func (w *world) rest() {
 const probeBound = 20 * time.Second
 
 // probe opens a session at every node that lives (K10): each serves, and not only the cluster as a whole. A node that has forgotten
-// what it acknowledged is passed over: it has to end as soon as it finds out, and that may be now.
+// what it acknowledged is passed over: it has to end as soon as it finds out, and that may be now. So is one that leaves the cluster, be it meanwhile.
 func (w *world) probe() {
 	if w.fatal != "" || len(w.jobs) == 0 {
 		return
 	}
 	w.recovered()
-	var all []*goClient
-	open := 0
+	probes := map[*node]*goClient{}
 	for _, n := range w.nodes {
 		if n.up && !n.forgot {
 			a, k := w.newCoreAt(fmt.Sprintf("probe%d", n.id), []string{address(n.id)})
-			all = append(all, w.openSession(a, k, false, func() { open++ }))
+			probes[n] = w.openSession(a, k, false, func() {})
 		}
 	}
-	w.runUntil(w.now+probeBound, func() bool { return open == len(all) })
-	for _, g := range all {
-		if !g.s.Opening.Done() || g.s.Opening.Err() != nil {
-			w.fail("K10", "%s gets no session from its node, %v after everything was healed", g.a.name, probeBound)
+	missing := func() (n *node) {
+		for _, n := range w.nodes {
+			if g := probes[n]; g != nil && (!g.s.Opening.Done() || g.s.Opening.Err() != nil) && !w.leaves(n) {
+				return n
+			}
 		}
-		g.leave()
+		return nil
+	}
+	w.runUntil(w.now+probeBound, func() bool { return missing() == nil })
+	if n := missing(); n != nil {
+		w.fail("K10", "%s gets no session from its node, %v after everything was healed", probes[n].a.name, probeBound)
+	}
+	for _, n := range w.nodes {
+		if g := probes[n]; g != nil {
+			g.leave()
+		}
 	}
 }

@@ -327,7 +327,9 @@ func (c *chaos) step() {
 func (c *chaos) memberStep() {
 	node := command.NodeID(1 + c.n(3))
 	other := c.m.LastNode() + 1 - command.NodeID(c.n(4))
-	switch c.n(4) {
+	switch c.n(5) {
+	case 4:
+		c.system(&command.MemberGone{Node: max(other, 4)})
 	case 0:
 		c.do(node, &command.TokenPut{Request: 1, Hash: [32]byte{byte(c.n(3))}, Expires: c.civil + 50_000 - int64(c.n(60_000))})
 	case 1:

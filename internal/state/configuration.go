@@ -115,7 +115,7 @@ func (m *Machine) Configuration() (c Configuration, ok bool) {
 }
 
 // Configure applies the entry at index, which changes raft's configuration to c, as Apply does: in the log's order, with
-// changes and effects. Who is to leave and isn't in c any more is no member from then on. c is the machine's.
+// changes and effects. Who is to leave and isn't in c any more serves nobody from then on; a member it is until MemberGone. c is the machine's.
 func (m *Machine) Configure(index uint64, c Configuration, out Changes, effects []command.Effect) ([]command.Effect, error) {
 	if !m.founded {
 		return effects, fmt.Errorf("%w: entry %d changes the configuration of a cluster that isn't founded", ErrState, index)
@@ -124,7 +124,7 @@ func (m *Machine) Configure(index uint64, c Configuration, out Changes, effects 
 	m.setConfiguration(c)
 	for _, id := range sortedKeys(m.members) {
 		if x := m.members[id]; x.leaving && c.Role(id) == RoleNone {
-			m.dropMember(x)
+			m.silence(x)
 		}
 	}
 	return m.endEntry(), nil

@@ -122,13 +122,24 @@ func (m *Machine) addMember(x *member) {
 	m.markMember(x)
 }
 
+// outside says that a member is to leave and that raft's configuration is without it.
+func (m *Machine) outside(x *member) bool {
+	return x != nil && x.leaving && m.configuration.Role(x.id) == RoleNone
+}
+
+// silence ends a member's epoch, and its connections with it.
+func (m *Machine) silence(x *member) {
+	if n := m.nodes[x.id]; n != nil && n.epoch != 0 {
+		epoch := n.epoch
+		m.endEpoch(n)
+		m.effects = append(m.effects, command.Effect{Kind: command.EffectNodeDown, Node: n.id, Epoch: epoch, Number: uint64(epoch)})
+	}
+}
+
 // dropMember forgets a member that raft's configuration is without: its epoch and its connections end with it.
 func (m *Machine) dropMember(x *member) {
+	m.silence(x)
 	if n := m.nodes[x.id]; n != nil {
-		if epoch := n.epoch; epoch != 0 {
-			m.endEpoch(n)
-			m.effects = append(m.effects, command.Effect{Kind: command.EffectNodeDown, Node: n.id, Epoch: epoch, Number: uint64(epoch)})
-		}
 		delete(m.nodes, n.id)
 		n.gone = true
 		m.markNode(n)

@@ -201,6 +201,17 @@ func TestReplace(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	b.wantDepth("q", 1, 0)
+	// A voter that comes back from a crash may need its vote: it is a member until the leader says that none does.
+	if m, _ := b.m.Member(3); !m.Leaving || m.Role != RoleNone || m.Up || b.m.Removed(3) {
+		t.Fatalf("%+v", m)
+	}
+	b.up(3)
+	if epoch, _ := b.m.Epoch(3); epoch != 0 {
+		t.Fatal("a node that leaves has a life")
+	}
+	b.system(&command.MemberGone{Node: 2}) // which stays
+	b.system(&command.MemberGone{Node: 3})
+	b.system(&command.MemberGone{Node: 3})
 	if !b.m.Removed(3) || len(b.m.Members()) != 3 || b.m.conns[p.id] != nil {
 		t.Fatal("node 3 is still there")
 	}
@@ -242,6 +253,7 @@ func TestRemoveKeepsTheVotersOdd(t *testing.T) {
 	}
 	b.configure(Configuration{Voters: ids(1), Outgoing: ids(1, 2, 3), Learners: ids(4)})
 	b.configure(Configuration{Voters: ids(1), Learners: ids(4)})
+	b.system(&command.MemberGone{Node: 2}, &command.MemberGone{Node: 3}, &command.MemberGone{Node: 4})
 	if len(leaving()) != 0 || len(b.m.Members()) != 2 {
 		t.Fatalf("%+v", b.m.Members())
 	}

@@ -26,8 +26,8 @@ func (m *Machine) checkSystem(c command.Command) verdict {
 	switch c := c.(type) {
 	case *command.NodeUp:
 		// A repeat of an epoch that has ended does nothing: the node asks anew, with another
-		// nonce [1.2]. Who isn't a member has no life here.
-		if n := m.nodes[c.Node]; m.members[c.Node] == nil || n != nil && n.nonce == c.Nonce && n.epoch == 0 {
+		// nonce [1.2]. Who isn't a member, or leaves, has no life here.
+		if n := m.nodes[c.Node]; m.members[c.Node] == nil || m.outside(m.members[c.Node]) || n != nil && n.nonce == c.Nonce && n.epoch == 0 {
 			return ignore
 		}
 		if c.Level < m.level.number { // a binary that can't go on from here [7.1]
@@ -47,6 +47,10 @@ func (m *Machine) checkSystem(c command.Command) verdict {
 		}
 	case *command.NodeRoom:
 		if n := m.nodes[c.Node]; n == nil || n.disk == c.Disk && n.memory == c.Memory {
+			return ignore
+		}
+	case *command.MemberGone:
+		if !m.outside(m.members[c.Node]) {
 			return ignore
 		}
 	case *command.Tick:
@@ -80,6 +84,8 @@ func (m *Machine) changeSystem(c command.Command) {
 		n := m.nodes[c.Node]
 		n.disk, n.memory = c.Disk, c.Memory
 		m.markNode(n)
+	case *command.MemberGone:
+		m.dropMember(m.members[c.Node])
 	default:
 		m.changeNext(c)
 	}

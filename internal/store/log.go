@@ -33,6 +33,8 @@ type Append struct {
 	State HardState
 	// Entries are consecutive. The first may lie at or below LastIndex: then everything from there on is replaced.
 	Entries []Entry
+	// Commit: a State that differs in Commit alone is written and synced too, without entries.
+	Commit bool
 }
 
 // LogOptions tunes a Log. The zero value is usable.
@@ -110,7 +112,7 @@ func (o *LogOptions) setDefaults() error {
 }
 
 // Append writes entries and hard state in one write and one sync and returns when both are done: nil means "on disk".
-// A hard state that differs in Commit alone, without entries, is remembered and written with the next append, without a
+// A hard state that differs in Commit alone, without entries (and without Append.Commit), is remembered and written with the next append, without a
 // write of its own (raft needs no more). Entry data is kept, not copied. An error is ErrFull, and then
 // the next append has to be this same one, or ErrDisk; a caller that breaks raft's rules (a gap, a suffix replaced below
 // FirstIndex, another group) panics.
@@ -123,7 +125,7 @@ func (l *Log) Append(a Append) error {
 	if state == (HardState{}) {
 		state = l.index.state
 	}
-	if len(a.Entries) == 0 && state.Term == l.written.Term && state.Vote == l.written.Vote {
+	if len(a.Entries) == 0 && state.Term == l.written.Term && state.Vote == l.written.Vote && !a.Commit {
 		l.mu.Lock()
 		l.index.state = state
 		l.mu.Unlock()

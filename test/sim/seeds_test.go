@@ -119,6 +119,18 @@ func TestSeeds(t *testing.T) {
 	explain(t, all)
 }
 
+// found are seeds that have found a fault once (docs/faults.md).
+var found = []uint64{2519, 15765, 22324, 24566, 25047, 30326, 32756, 35508, 37093, 39157, 50839, 53012, 54420, 55239, 57997, 207104}
+
+// TestSeedsThatFound runs those again.
+func TestSeedsThatFound(t *testing.T) {
+	for _, seed := range found {
+		for _, v := range sim.Run(configOf(seed)).Violations {
+			t.Errorf("seed %d: %s", seed, v)
+		}
+	}
+}
+
 // explain tells how to replay a failure, and what happened in all worlds (K15).
 func explain(t *testing.T, all *tally) {
 	if len(all.failed) > 0 {
