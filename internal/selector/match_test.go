@@ -1,7 +1,9 @@
 package selector
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -32,7 +34,7 @@ func rich() *Message {
 			"uuid", uuid{0x1b, 0x4e, 0x28, 0xba, 0x2f, 0xa1, 0x11, 0xd2, 0x88, 0x3f, 0x00, 0x16, 0xd3, 0xcc, 0xa4, 0x27}, "char", char('x'),
 			"max", int64(math.MaxInt64), "min", int64(math.MinInt64), "double", 1.1, "float", float32(1.1), "list", raw{codeList0}, "big", int64(1<<53+1),
 			"i0", raw{codeUint0}, "i1", raw{codeUint8, 9}, "i2", raw{codeUlong8, 250}, "i3", raw{codeInt8, 0xfe}, "i4", raw{codeLong8, 0x80}, "b1", raw{codeBoolean, 1}, "b2", raw{codeBoolean, 2},
-			"described", raw{0, codeUlong8, 9, codeInt8, 1}, "u0", raw{codeUlong0}),
+			"described", raw{0, codeUlong8, 9, codeInt8, 1}, "u0", raw{codeUlong0}, "negative", int32(-7)),
 		DeliveryCount: 2,
 	}
 }
@@ -81,6 +83,9 @@ func TestComparison(t *testing.T) {
 		{"region > quantity", "F"},
 		{"region >= region", "F"},
 		{"paid <= paid", "F"},
+		{"region >= sym", "F"},
+		{"region < sym", "F"},
+		{"paid > shipped", "F"},
 		// NULL: unknown, before any type is looked at.
 		{"nothing = 1", "U"},
 		{"absent = 1", "U"},
@@ -213,6 +218,22 @@ func TestPredicates(t *testing.T) {
 	})
 }
 
+// TestInLongLists: every member of a list is found, and nothing beside them.
+func TestInLongLists(t *testing.T) {
+	for n := 1; n < 20; n++ {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf("'%02d'", 2*i))
+		}
+		s := mustParse(t, "x IN ("+strings.Join(list, ",")+")")
+		for i := -1; i < 2*n; i++ {
+			if got := s.Match(withProperties("x", fmt.Sprintf("%02d", i))); got != (i >= 0 && i%2 == 0) {
+				t.Errorf("%d in a list of %d: %v", i, n, got)
+			}
+		}
+	}
+}
+
 func TestArithmetic(t *testing.T) {
 	check(t, rich(), []evaluation{
 		{"quantity + 1 = 5", "T"},
@@ -331,7 +352,7 @@ func TestNames(t *testing.T) {
 		{"JMSReplyTo = 'replies'", "T"},
 		{"JMSExpiration = 9000", "T"},
 		{"JMSDeliveryTime = 5000", "T"},
-		{"JMSRedelivered", "T"},
+		{"JMSRedelivered = TRUE", "T"},
 		{"JMSXGroupID = 'g1'", "T"},
 		{"JMSXGroupSeq = 3", "T"},
 		{"JMSXUserID = 'guest'", "T"},
@@ -383,6 +404,7 @@ func TestTypes(t *testing.T) {
 		{"small = -300", "T"},
 		{"ub = 200", "T"},
 		{"us = 60000", "T"},
+		{"negative = -7", "T"},
 		{"ui = 4000000000", "T"},
 		{"ul = 5", "T"},
 		{"huge = 18446744073709551615.0", "T"},
@@ -429,6 +451,8 @@ func TestAbsent(t *testing.T) {
 		{"x IS NULL", "T"},
 	}
 	check(t, &Message{}, rows)
+	check(t, &Message{DeliveryCount: 1}, []evaluation{{"JMSRedelivered", "T"}})
+	check(t, withProperties("m.", 1), []evaluation{{`"m." = 1`, "T"}})
 	check(t, &Message{Header: []byte{0, 0x53, 0x70, codeList0}, Properties: []byte{0, 0x53, 0x73, codeList0}, ApplicationProperties: applications()}, rows)
 	check(t, &Message{Header: header(nil, nil, nil, nil, uint32(7)), Properties: properties(nil, nil)}, rows)
 }
@@ -485,6 +509,9 @@ func TestDecimals(t *testing.T) {
 		{raw{codeDecimal64, 0x31, 0xc0, 0, 0, 0, 0, 0, 1}, "1"},
 		{raw{codeDecimal64, 0x31, 0xa0, 0, 0, 0, 0, 0, 1}, "0.1"},
 		{raw{codeDecimal64, 0x6c, 0x73, 0x86, 0xf2, 0x6f, 0xc0, 0xff, 0xff}, "9999999999999999"},
+		{raw{codeDecimal64, 0x6c, 0x73, 0x86, 0xf2, 0x6f, 0xc1, 0, 0}, "0"},
+		{raw{codeDecimal, 0x30, 0x1d, 0xbc, 0x16, 0xd6, 0x74, 0xec, 0x80, 0x0d, 0xe0, 0xb6, 0xb3, 0xa7, 0x64, 0x00, 0x01}, "9007199254740994.0"}, // a bit more than the middle between two floats
+		{raw{codeDecimal, 0x2d, 0xd4, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01}, "1e-310"},
 		{raw{codeDecimal64, 0x5f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, "1 / 0.0"}, // 9007199254740991e369
 		{raw{codeDecimal64, 0, 0, 0, 0, 0, 0, 0, 1}, "0"},
 		{raw{codeDecimal, 0x30, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, "1"},

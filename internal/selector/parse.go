@@ -303,7 +303,7 @@ func (p *parser) list(k kind) item {
 	id := k == kindName && len(p.prog.items) > 0 && p.isID(p.prog.items[len(p.prog.items)-1])
 	p.need("(")
 	var it item
-	for p.err == nil {
+	for {
 		at := p.tok.at
 		switch {
 		case p.tok.kind == tokenString:

@@ -24,6 +24,7 @@ func TestErrors(t *testing.T) {
 		{"x => 1", 4, "expected a value, found >"},
 		{"x # 1", 3, `"#" has no meaning`},
 		{"x; y", 2, "no meaning"},
+		{"x\v= 1", 2, "no meaning"},
 		{"ü = 1 ü", 7, "found ü"},
 		{"'日本' = x AND 'a", 14, "string that begins here"},
 		{"x = 'it's'", 9, "found s"},
@@ -67,6 +68,7 @@ func TestErrors(t *testing.T) {
 		{"x LIKE 'a' ESCAPE", 18, "escape character, found the end"},
 		{"x LIKE 'a' ESCAPE ''", 19, "one character"},
 		{"x LIKE 'a' ESCAPE 'ab'", 19, "one character"},
+		{"x LIKE 'a' ESCAPE '\x00'", 19, "one character"},
 		{"x LIKE 'a' ESCAPE b", 19, "one character"},
 		{"x LIKE 'a!' ESCAPE '!'", 8, "nothing follows the escape character"},
 		{"x LIKE '%" + strings.Repeat("_", MaxRun+1) + "%'", 8, "the limit is 64"},
@@ -102,6 +104,7 @@ func TestErrors(t *testing.T) {
 		{"x = 5abc", 6, "found abc"},
 		{"x = 1..2", 7, "found .2"},
 		{"x = 1_", 6, "found _"},
+		{"x = 1_x", 6, "found _x"},
 		{"x. = 1", 2, "no meaning"},
 		{"header.colour = 1", 1, "there is no field header.colour"},
 		{"1 = properties.Subject", 5, "there is no field properties.Subject"},
@@ -145,6 +148,7 @@ func TestLimits(t *testing.T) {
 	check(t, withProperties("x", 1), []evaluation{
 		{deep("x = 1"), "T"},
 		{deep("x") + " = 1", "T"},
+		{full("(x=2)", "OR(x=1)"), "T"},
 		{full("x=1", " OR x=1"), "T"},
 		{full("x=2", " OR x=1"), "T"},
 		{full("x=2", " OR x=2"), "F"},
@@ -160,6 +164,18 @@ func TestLimits(t *testing.T) {
 		{"x IN (" + full("1", ",1")[:8000] + "1)", "T"},
 		{"x NOT IN (" + strings.Repeat(".1,", 2700) + ".2)", "T"},
 	})
+}
+
+// TestDecidedChain: the first side that decides a long chain ends it in one step.
+func TestDecidedChain(t *testing.T) {
+	for _, word := range []string{"OR", "AND"} {
+		s := mustParse(t, "x=1"+strings.Repeat(" "+word+" x=1", 100))
+		for i := range s.code {
+			if in := &s.code[i]; (in.op == opOrTest || in.op == opAndTest) && int(in.index) != len(s.code) {
+				t.Errorf("%s: instruction %d goes on at %d of %d", word, i, in.index, len(s.code))
+			}
+		}
+	}
 }
 
 // TestStack: the deepest stack that a text can ask for, all sides open at every level, is within the bound.

@@ -84,6 +84,7 @@ func TestLike(t *testing.T) {
 		{"axb", "'a!xb' ESCAPE '!'", "T"},
 		{"a%", "'aü%' ESCAPE 'ü'", "T"},
 		{"it's", "'it''_' escape '!'", "T"},
+		{"a\x00b", "'a\x00b'", "T"},
 		{`a\b`, `'a\b'`, "T"},
 		{"a.c", "'a.c'", "T"},
 		{"abc", "'a.c'", "F"},
@@ -132,6 +133,9 @@ func TestLikeAgainstRegexp(t *testing.T) {
 }
 
 func TestLongRuns(t *testing.T) {
+	if p, _ := newPattern(strings.Repeat("%", 100)+"a"+strings.Repeat("%", 100), 0); len(p.runs) != 3 {
+		t.Errorf("many %% make %d runs; want 3", len(p.runs))
+	}
 	long := strings.Repeat("ab", 2000)
 	check(t, withProperties("x", long+"c"+long), []evaluation{
 		{"x LIKE '%" + strings.Repeat("a_", MaxRun/2) + "%'", "T"},
