@@ -187,6 +187,7 @@ func TestCoresReadNoClock(t *testing.T) {
 func TestOneImporterEach(t *testing.T) {
 	only := map[string]string{
 		"github.com/xdg-go":             "auth",
+		"github.com/coder":              "websocket",
 		"go.etcd.io/raft":               "replica",
 		"github.com/cockroachdb/pebble": "store",
 	}
