@@ -11,10 +11,10 @@ import (
 
 // Config is how a Client connects. The zero value is usable; Dial copies and validates it.
 type Config struct {
-	// TLS is for amqps:// addresses; nil: what the three files say. Nothing below TLS 1.3 is spoken, whatever it says.
+	// TLS is for amqps:// and wss:// addresses; nil: what the three files say. Nothing below TLS 1.3 is spoken, whatever it says.
 	TLS *tls.Config
 	// CAFile has the certificates, in PEM form, that sign the nodes'; empty: the system's. CertFile and KeyFile are the client's own
-	// certificate and key, both empty for none. All are read at each dial. They exclude TLS and need amqps:// addresses.
+	// certificate and key, both empty for none. All are read at each dial. They exclude TLS and need amqps:// or wss:// addresses.
 	CAFile, CertFile, KeyFile string
 	// Credentials; zero: who the client's certificate says (SASL EXTERNAL) or, without one, SASL ANONYMOUS.
 	Credentials Credentials
@@ -39,7 +39,7 @@ type Credentials struct {
 	// between sees the password, and a node that doesn't know it is found out. A User without a Password chooses among the names of
 	// the client's certificate (SASL EXTERNAL).
 	User, Password string
-	// Plain sends the password as it is (SASL PLAIN): refused unless all addresses are amqps://.
+	// Plain sends the password as it is (SASL PLAIN): refused unless the addresses are amqps:// or wss://.
 	Plain bool
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/client"
+	"github.com/oncemq/oncemq/internal/websocket"
 )
 
 // bubble runs f with a client of a node under synctest, which fails if a goroutine is left.
@@ -573,10 +574,13 @@ func TestDialSilentNode(t *testing.T) {
 
 func TestParseURLs(t *testing.T) {
 	for in, want := range map[string]string{
-		"amqp://a,b:7,[::1]:8":     "a:5672 b:7 [::1]:8 false",
-		"amqps://a":                "a:5671 true",
-		"a":                        "a:5672 false",
-		"amqp://u:p@a, amqp://b:1": "a:5672 b:1 false",
+		"amqp://a,b:7,[::1]:8":     "a:5672 b:7 [::1]:8 false false",
+		"amqps://a":                "a:5671 true false",
+		"ws://a,b:7":               "a:80 b:7 false true",
+		"wss://a":                  "a:443 true true",
+		"ws://a,wss://b":           "error",
+		"a":                        "a:5672 false false",
+		"amqp://u:p@a, amqp://b:1": "a:5672 b:1 false false",
 		"http://a":                 "error",
 		"amqp://a,amqps://b":       "error",
 		"amqp://":                  "error",
@@ -584,8 +588,8 @@ func TestParseURLs(t *testing.T) {
 		"amqp://u:hunter2@a:b:c":   "error",
 	} {
 		var cfg Config
-		addrs, secure, err := parseURLs(in, &cfg)
-		got := fmt.Sprint(strings.Join(addrs, " "), " ", secure)
+		addrs, how, err := parseURLs(in, &cfg)
+		got := fmt.Sprint(strings.Join(addrs, " "), " ", how.secure, " ", how.web)
 		if err != nil {
 			got = "error"
 			if strings.Contains(err.Error(), "hunter2") {
@@ -608,6 +612,21 @@ func TestOverTCPLeavesNoGoroutine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	overSockets(t, l, l.Addr().String(), func(c net.Conn) (net.Conn, error) { return c, nil })
+}
+
+// Over WebSocket it is the same: large messages, breaks, and no goroutine is left behind.
+func TestOverWebSocket(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	overSockets(t, l, "ws://"+l.Addr().String(), func(c net.Conn) (net.Conn, error) { return websocket.Accept(c, nil) })
+}
+
+// overSockets sends to a node that listens on l, with breaks, and closes both. accept is what a connection begins with.
+func overSockets(t *testing.T, l net.Listener, url string, accept func(net.Conn) (net.Conn, error)) {
 	n := newNode(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -616,12 +635,16 @@ func TestOverTCPLeavesNoGoroutine(t *testing.T) {
 			if err != nil {
 				return
 			}
+			if c, err = accept(c); err != nil {
+				t.Errorf("a handshake: %v", err)
+				return
+			}
 			n.mu.Lock()
 			n.serve(c)
 			n.mu.Unlock()
 		}
 	})
-	c, err := Dial(t.Context(), l.Addr().String(), nil)
+	c, err := Dial(t.Context(), url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

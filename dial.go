@@ -18,33 +18,33 @@ import (
 	"github.com/oncemq/oncemq/internal/engine"
 )
 
-// Dial connects to the first of the addresses that answers: "amqp://mq1:5672,mq2:5672,mq3:5672", or amqps:// with TLS; ports default to
-// 5672 and 5671. It tries them all until ctx ends. cfg may be nil. An answer that no other node would give differently, such as wrong
+// Dial connects to the first of the addresses that answers: "amqp://mq1:5672,mq2:5672,mq3:5672", or amqps:// with TLS, or ws:// and
+// wss:// for AMQP over WebSocket; ports default to 5672, 5671, 80 and 443. It tries them all until ctx ends. cfg may be nil. An answer that no other node would give differently, such as wrong
 // credentials, ends it at once.
 func Dial(ctx context.Context, urls string, cfg *Config) (*Client, error) {
 	var c Config
 	if cfg != nil {
 		c = *cfg
 	}
-	addrs, secure, err := parseURLs(urls, &c)
+	addrs, how, err := parseURLs(urls, &c)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	dialTLS, err := c.security(secure)
+	dialTLS, err := c.security(how.secure)
 	if err != nil {
 		return nil, err
 	}
-	mechanisms, err := c.mechanisms(secure)
+	mechanisms, err := c.mechanisms(how.secure)
 	if err != nil {
 		return nil, err
 	}
 	if c.Failover.Shuffle {
 		mathrand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 	}
-	cl := newClient(c, addrs, dialTLS, mechanisms)
+	cl := newClient(c, addrs, how.web, dialTLS, mechanisms)
 	if err := cl.d.wait(ctx, cl.d.up); err != nil {
 		cl.d.mu.Lock()
 		if last := cl.d.core.Err(); last != nil {
@@ -97,10 +97,10 @@ func (c *Config) complete() error {
 	return nil
 }
 
-func newClient(c Config, addrs []string, dialTLS func() (*tls.Config, error), mechanisms func(binding []byte) []engine.SASLMechanism) *Client {
+func newClient(c Config, addrs []string, web bool, dialTLS func() (*tls.Config, error), mechanisms func(binding []byte) []engine.SASLMechanism) *Client {
 	var seed [24]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	d := &driver{cfg: c, tls: dialTLS, wake: make(chan struct{}, 1), done: make(chan struct{}), notify: make(chan struct{}, 1), up: newWaiter()}
+	d := &driver{cfg: c, web: web, tls: dialTLS, wake: make(chan struct{}, 1), done: make(chan struct{}), notify: make(chan struct{}, 1), up: newWaiter()}
 	d.core = client.New(client.Config{
 		Addrs: addrs, ContainerID: c.ClientID, Nonce: [16]byte(seed[:16]), Seed: binary.BigEndian.Uint64(seed[16:]),
 		Mechanisms:  func() []engine.SASLMechanism { return mechanisms(d.binding) },
@@ -113,31 +113,37 @@ func newClient(c Config, addrs []string, dialTLS func() (*tls.Config, error), me
 	return &Client{d: d}
 }
 
+// transport is what a URL's scheme says of how to connect.
+type transport struct {
+	port   string // the default
+	secure bool   // with TLS
+	web    bool   // over WebSocket
+}
+
+var transports = map[string]transport{
+	"amqp": {port: "5672"}, "amqps": {port: "5671", secure: true}, "ws": {port: "80", web: true}, "wss": {port: "443", secure: true, web: true},
+}
+
 // parseURLs reads the address list. User and password may stand in its first address.
-func parseURLs(urls string, cfg *Config) (addrs []string, secure bool, err error) {
+func parseURLs(urls string, cfg *Config) (addrs []string, how transport, err error) {
 	scheme, list, ok := strings.Cut(urls, "://")
 	if !ok {
 		scheme, list = "amqp", urls
 	}
-	port := "5672"
-	switch scheme {
-	case "amqp":
-	case "amqps":
-		secure, port = true, "5671"
-	default:
-		return nil, false, fmt.Errorf("oncemq: address list %q: scheme %q: want amqp:// or amqps://", redacted(urls), scheme)
+	if how, ok = transports[scheme]; !ok {
+		return nil, how, fmt.Errorf("oncemq: address list %q: scheme %q: want amqp://, amqps://, ws:// or wss://", redacted(urls), scheme)
 	}
 	for item := range strings.SplitSeq(list, ",") {
 		item = strings.TrimSpace(item)
 		if s, rest, ok := strings.Cut(item, "://"); ok {
 			if s != scheme {
-				return nil, false, fmt.Errorf("oncemq: address list %q mixes %s:// and %s://", redacted(urls), scheme, s)
+				return nil, how, fmt.Errorf("oncemq: address list %q mixes %s:// and %s://", redacted(urls), scheme, s)
 			}
 			item = rest
 		}
 		u, err := url.Parse("x://" + item)
 		if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-			return nil, false, fmt.Errorf("oncemq: address list %q: %q: want host or host:port", redacted(urls), redacted(item))
+			return nil, how, fmt.Errorf("oncemq: address list %q: %q: want host or host:port", redacted(urls), redacted(item))
 		}
 		if u.User != nil && cfg.Credentials.User == "" {
 			cfg.Credentials.User = u.User.Username()
@@ -145,14 +151,14 @@ func parseURLs(urls string, cfg *Config) (addrs []string, secure bool, err error
 		}
 		p := u.Port()
 		if p == "" {
-			p = port
+			p = how.port
 		}
 		addrs = append(addrs, net.JoinHostPort(u.Hostname(), p))
 	}
 	if len(addrs) == 0 {
-		return nil, false, errors.New("oncemq: the address list is empty")
+		return nil, how, errors.New("oncemq: the address list is empty")
 	}
-	return addrs, secure, nil
+	return addrs, how, nil
 }
 
 // redacted keeps passwords out of errors.

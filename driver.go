@@ -10,12 +10,14 @@ import (
 
 	"github.com/oncemq/oncemq/internal/certs"
 	"github.com/oncemq/oncemq/internal/client"
+	"github.com/oncemq/oncemq/internal/websocket"
 )
 
 // driver runs a client.Core: one goroutine that dials and keeps the time, one reader and one writer per socket, one for events.
 // Whoever calls the core holds mu and calls after before it lets go of it.
 type driver struct {
 	cfg    Config
+	web    bool                        // over WebSocket
 	tls    func() (*tls.Config, error) // of the next dial; nil: plaintext
 	wake   chan struct{}               // to run, capacity 1
 	done   chan struct{}               // closed when run has ended
@@ -145,6 +147,9 @@ func (d *driver) follow() {
 
 // hangUp closes a socket at once: the Close of a TLS connection would first write to a peer that perhaps reads nothing, and wait for that.
 func hangUp(c net.Conn) {
+	if w, ok := c.(*websocket.Conn); ok {
+		c = w.Conn
+	}
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
@@ -165,8 +170,8 @@ func (d *driver) connect(ctx context.Context, s *socket, addr string) {
 		return
 	}
 	d.binding = nil
-	if secure, ok := conn.(*tls.Conn); ok && err == nil {
-		d.binding = certs.Binding(secure.ConnectionState())
+	if err == nil {
+		d.binding = binding(conn)
 	}
 	d.core.Dialed(s.serial, err, time.Now())
 	if err == nil {
@@ -183,10 +188,38 @@ func (d *driver) connect(ctx context.Context, s *socket, addr string) {
 	}
 }
 
-// dial opens the socket, with TLS where the address list says so.
+// binding is what the TLS layer of a connection exports, nil without one.
+func binding(conn net.Conn) []byte {
+	if w, ok := conn.(*websocket.Conn); ok {
+		conn = w.Conn
+	}
+	if secure, ok := conn.(*tls.Conn); ok {
+		return certs.Binding(secure.ConnectionState())
+	}
+	return nil
+}
+
+// dial opens the socket, with TLS and over WebSocket where the address list says so.
 func (d *driver) dial(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Failover.ConnectTimeout)
 	defer cancel()
+	conn, err := d.dialSocket(ctx, addr)
+	if err != nil || !d.web {
+		return conn, err
+	}
+	return dialWeb(ctx, conn, addr)
+}
+
+// dialWeb makes the WebSocket handshake; a nil *websocket.Conn must not become a net.Conn.
+func dialWeb(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
+	w, err := websocket.Connect(ctx, conn, addr, "/")
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (d *driver) dialSocket(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := d.cfg.DialContext(ctx, "tcp", addr)
 	if err != nil || d.tls == nil {
 		return conn, err

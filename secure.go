@@ -15,7 +15,7 @@ func (c *Config) security(secure bool) (func() (*tls.Config, error), error) {
 	files := c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""
 	switch {
 	case !secure && files:
-		return nil, errors.New("oncemq: Config.CAFile, CertFile and KeyFile are for TLS: use amqps:// addresses")
+		return nil, errors.New("oncemq: Config.CAFile, CertFile and KeyFile are for TLS: use amqps:// or wss:// addresses")
 	case !secure:
 		return nil, nil
 	case c.TLS != nil && files:
@@ -46,7 +46,7 @@ func (c *Config) mechanisms(secure bool) (func(binding []byte) []engine.SASLMech
 	case who.User == "":
 		return always(engine.Anonymous), nil
 	case who.Plain && !secure:
-		return nil, fmt.Errorf("oncemq: Config.Credentials.Plain would show the password of %q to everybody on the way: use amqps:// addresses", who.User)
+		return nil, fmt.Errorf("oncemq: Config.Credentials.Plain would show the password of %q to everybody on the way: use amqps:// or wss:// addresses", who.User)
 	case who.Plain:
 		return always(func() engine.SASLMechanism { return engine.Plain(who.User, who.Password) }), nil
 	}

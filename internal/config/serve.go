@@ -30,6 +30,9 @@ type ServeFlags struct {
 	AdvertiseFlags
 
 	ListenTLS   string // empty: no listener with TLS
+	ListenWS    string // empty: no listener for WebSocket
+	ListenWSS   string // empty: none for WebSocket with TLS
+	WSOrigins   string
 	TLSCert     string
 	TLSKey      string
 	TLSClientCA string
@@ -66,9 +69,13 @@ type Serve struct {
 	Listen, PeerListen, Admin string
 	// ListenTLS is the host:port for clients with TLS, empty for none; with it go TLSCert and TLSKey, and perhaps TLSClientCA: PEM files.
 	ListenTLS, TLSCert, TLSKey, TLSClientCA string
+	// ListenWS and ListenWSS are the host:port for clients over WebSocket, in plaintext, for which the same holds as for Listen, and
+	// with TLS, as for ListenTLS; empty for none. WSOrigins are the hosts whose web pages may connect.
+	ListenWS, ListenWSS string
+	WSOrigins           []string
 	// Plain allows SASL PLAIN, over TLS and from this machine.
 	Plain bool
-	// Insecure allows a Listen that others can reach, in plaintext. Never with Dev.
+	// Insecure allows a Listen and a ListenWS that others can reach, in plaintext. Never with Dev.
 	Insecure bool
 	// Peers are the peer addresses of all nodes, this one included, one or three; empty: the members that the data directory knows, or a
 	// lone node.
@@ -94,7 +101,7 @@ func (f ServeFlags) Parse() (Serve, error) {
 	s := Serve{
 		Data: f.Data, Listen: f.Listen, PeerListen: f.PeerListen, Admin: f.Admin, Dev: f.Dev,
 		ListenTLS: f.ListenTLS, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA, Plain: f.Plain, Insecure: f.Insecure,
-		ScrubEvery: f.ScrubEvery,
+		ListenWS: f.ListenWS, ListenWSS: f.ListenWSS, ScrubEvery: f.ScrubEvery,
 	}
 	var faults []error
 	fault := func(flag, value, why, allowed string) {
@@ -126,7 +133,7 @@ func (f ServeFlags) Parse() (Serve, error) {
 	faults = append(faults, s.Sizes.parse(f.SizeFlags)...)
 	faults = append(faults, s.parsePeers(f.Peers)...)
 	faults = append(faults, s.Advertised.parse(f.AdvertiseFlags)...)
-	faults = append(faults, s.checkTLS()...)
+	faults = append(faults, append(s.checkTLS(), s.parseWS(f.WSOrigins)...)...)
 	for _, a := range []struct{ flag, value string }{
 		{"listen", s.Listen}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
 	} {
@@ -153,13 +160,13 @@ func (f ServeFlags) Parse() (Serve, error) {
 
 // checkTLS checks the listener with TLS and what goes with it.
 func (s *Serve) checkTLS() (faults []error) {
-	if s.ListenTLS == "" {
+	if s.ListenTLS == "" && s.ListenWSS == "" {
 		for _, a := range []struct{ flag, value string }{{"tls-cert", s.TLSCert}, {"tls-key", s.TLSKey}, {"tls-client-ca", s.TLSClientCA}} {
 			if a.value != "" {
-				faults = append(faults, Fault(a.flag, a.value, "there is no listener with TLS", "--listen-tls with it"))
+				faults = append(faults, Fault(a.flag, a.value, "there is no listener with TLS", "--listen-tls or --listen-wss with it"))
 			}
 		}
-		if s.Listen == "" {
+		if s.Listen == "" && s.ListenWS == "" {
 			faults = append(faults, Fault("listen", Off, "no listener for clients is left", "--listen-tls with it"))
 		}
 		return faults
@@ -168,12 +175,17 @@ func (s *Serve) checkTLS() (faults []error) {
 	if s.Dev {
 		check = Loopback
 	}
-	if err := check("listen-tls", s.ListenTLS); err != nil {
-		faults = append(faults, err)
+	for _, a := range []struct{ flag, value string }{{"listen-tls", s.ListenTLS}, {"listen-wss", s.ListenWSS}} {
+		if a.value == "" {
+			continue
+		}
+		if err := check(a.flag, a.value); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	for _, a := range []struct{ flag, value string }{{"tls-cert", s.TLSCert}, {"tls-key", s.TLSKey}} {
 		if a.value == "" {
-			faults = append(faults, Fault(a.flag, "", "--listen-tls needs it", "the path of a file in PEM form"))
+			faults = append(faults, Fault(a.flag, "", "--listen-tls and --listen-wss need it", "the path of a file in PEM form"))
 		}
 	}
 	return faults
@@ -233,7 +245,7 @@ func (s *Serve) parsePeers(list string) (faults []error) {
 func (s *Serve) clashes() (faults []error) {
 	seen := map[string]string{}
 	for _, a := range []struct{ flag, value string }{
-		{"listen", s.Listen}, {"listen-tls", s.ListenTLS}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
+		{"listen", s.Listen}, {"listen-tls", s.ListenTLS}, {"listen-ws", s.ListenWS}, {"listen-wss", s.ListenWSS}, {"peer-listen", s.PeerListen}, {"admin", s.Admin},
 	} {
 		if _, port, err := net.SplitHostPort(a.value); err != nil || port == "0" {
 			continue

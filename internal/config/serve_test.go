@@ -53,6 +53,19 @@ func TestServeInsecure(t *testing.T) {
 	}
 }
 
+func TestServeOverWebSocket(t *testing.T) {
+	f := defaults()
+	f.Dev, f.Listen, f.ListenWS, f.WSOrigins, f.Insecure = false, Off, "0.0.0.0:80", "app.example.org, *.example.net:8443", true
+	s, err := f.Parse()
+	if err != nil || s.Listen != "" || s.ListenWS != "0.0.0.0:80" || len(s.WSOrigins) != 2 || s.WSOrigins[1] != "*.example.net:8443" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	f.ListenWS, f.Insecure, f.ListenWSS, f.TLSCert, f.TLSKey = "", false, "0.0.0.0:443", "c", "k"
+	if s, err = f.Parse(); err != nil || s.ListenWSS != "0.0.0.0:443" || s.TLSCert != "c" || s.ListenTLS != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // TestServeFaults: each fault names the flag, quotes the value, says why and what is allowed.
 func TestServeFaults(t *testing.T) {
 	three := "1=127.0.0.1:7001,2=127.0.0.1:7002,3=127.0.0.1:7003"
@@ -78,6 +91,13 @@ func TestServeFaults(t *testing.T) {
 		{"insecure with dev", func(f *ServeFlags) { f.Listen, f.Insecure = "0.0.0.0:5672", true }, []string{"--" + InsecureFlag, "--dev"}},
 		{"insecure admin", func(f *ServeFlags) { f.Dev, f.Admin, f.Insecure = false, "0.0.0.0:8161", true }, []string{`--admin "0.0.0.0:8161"`}},
 		{"no listener", func(f *ServeFlags) { f.Listen = Off }, []string{`--listen "off"`, "--listen-tls"}},
+		{"WebSocket for all", func(f *ServeFlags) { f.Dev, f.ListenWS = false, "0.0.0.0:80" }, []string{`--listen-ws "0.0.0.0:80"`, "loopback"}},
+		{"WebSocket with TLS for all with dev", func(f *ServeFlags) { f.ListenWSS, f.TLSCert, f.TLSKey = "0.0.0.0:443", "c", "k" }, []string{`--listen-wss "0.0.0.0:443"`, "loopback"}},
+		{"WebSocket with TLS without a certificate", func(f *ServeFlags) { f.ListenWSS, f.TLSKey = "127.0.0.1:443", "k" }, []string{`--tls-cert ""`, "PEM"}},
+		{"WebSocket at the same address", func(f *ServeFlags) { f.ListenWS = f.Listen }, []string{"--listen-ws", "--listen has the same"}},
+		{"origin without WebSocket", func(f *ServeFlags) { f.WSOrigins = "a" }, []string{`--ws-origin "a"`, "--listen-ws"}},
+		{"origin with a scheme", func(f *ServeFlags) { f.ListenWS, f.WSOrigins = "127.0.0.1:80", "a,https://b" }, []string{"--ws-origin", `"https://b" isn't a host`}},
+		{"origin with a bad pattern", func(f *ServeFlags) { f.ListenWS, f.WSOrigins = "127.0.0.1:80", "[a" }, []string{"--ws-origin", `"[a" isn't a host`}},
 		{"scrub too often", func(f *ServeFlags) { f.ScrubEvery = time.Millisecond }, []string{`--scrub-every "1ms"`, "1s to 2160h"}},
 		{"scrub backwards", func(f *ServeFlags) { f.ScrubEvery = -time.Hour }, []string{`--scrub-every "-1h0m0s"`}},
 		{"scrub too seldom", func(f *ServeFlags) { f.ScrubEvery = 2161 * time.Hour }, []string{`--scrub-every "2161h0m0s"`}},

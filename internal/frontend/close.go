@@ -93,10 +93,35 @@ func (c *Conn) unwritten() []command.LinkUnwritten {
 func (c *Conn) Stop(reason string, now time.Time) {
 	c.now = now
 	if c.stopping != "" || c.deciding == 0 {
-		c.force(reason, command.EndForced)
+		c.leave(reason)
 		return
 	}
 	c.stopping = reason
+}
+
+// Move is Stop for a connection that other nodes are to take: a client that follows amqp:connection:redirect is told one of them.
+func (c *Conn) Move(reason string, now time.Time) {
+	c.moving = true
+	c.Stop(reason, now)
+}
+
+// leave queues the Close of Stop and Move. A client that isn't known to follow a redirect would take it for an error that is final, where
+// amqp:connection:forced has it connect again.
+func (c *Conn) leave(reason string) {
+	var servers []Server
+	if c.moving && c.quirks.followsRedirect && c.phase == phaseOpen {
+		servers = c.others()
+	}
+	if len(servers) == 0 {
+		c.force(reason, command.EndForced)
+		return
+	}
+	to := servers[c.opts.Local%uint64(len(servers))]
+	c.end(command.EndForced)
+	c.over(&amqp.Error{
+		Condition: amqp.ErrCondConnectionRedirect, Description: reason,
+		Info: amqp.Map{{Key: amqp.InfoNetworkHost, Value: to.Host}, {Key: amqp.InfoPort, Value: to.Port}},
+	})
 }
 
 // Lost tells that the socket is gone, and why; the connection's end is proposed with what was not written.

@@ -116,7 +116,7 @@ func (c *Conn) onDecided(e *command.Effect) {
 	c.closeOut(t, committed)
 	c.answerDischarge(t, a.delivery, e)
 	if c.stopping != "" && c.deciding == 0 {
-		c.force(c.stopping, command.EndForced)
+		c.leave(c.stopping)
 	}
 }
 

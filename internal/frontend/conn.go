@@ -14,8 +14,8 @@ type ConnOptions struct {
 	Local uint64
 	// Principal is the authenticated user.
 	Principal string
-	// Secure says that the client came with TLS.
-	Secure bool
+	// Secure says that the client came with TLS; Web, that it came over WebSocket.
+	Secure, Web bool
 	// Barrier is called by the log, on any goroutine, when barrier id has ended: it must not block and has to bring both to
 	// Conn.BarrierDone on the loop.
 	Barrier func(id uint64, ok bool)
@@ -87,6 +87,7 @@ type Conn struct {
 	txHeld     int64     // this connection's part of Node.txHeld
 	probe      bool
 	stopping   string
+	moving     bool // stopping is because others are to take it
 }
 
 // NewConn begins with the AMQP protocol header; SASL is over.

@@ -1,9 +1,16 @@
 package frontend
 
 import (
+	"slices"
+
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/command"
 )
+
+// offers are the capabilities that Open offers to everybody. Each is real: a client that finds one here doesn't look for another way.
+var offers = []amqp.Symbol{
+	amqp.CapAnonymousRelay, // receiver.go: a message goes where its "to" says
+}
 
 // onOpen proposes the connection; the answer waits until that is applied [1.4].
 func (c *Conn) onOpen(o *amqp.Open) {
@@ -39,7 +46,7 @@ func (c *Conn) onConnOpened(e *command.Effect) {
 	c.phase = phaseOpen
 	c.wakeBy(c.now) // the peer's idle-time-out counts from now
 	o := amqp.NewOpen(c.node.cfg.ContainerID)
-	o.OfferedCapabilities = []amqp.Symbol{amqp.CapAnonymousRelay}
+	o.OfferedCapabilities = slices.Clone(offers)
 	if symbolIn(c.eng.Remote().DesiredCapabilities, amqp.CapSoleConnection) {
 		o.OfferedCapabilities = append(o.OfferedCapabilities, amqp.CapSoleConnection)
 	}
@@ -47,7 +54,7 @@ func (c *Conn) onConnOpened(e *command.Effect) {
 		o.OfferedCapabilities = append(o.OfferedCapabilities, amqp.CapOncemqClient)
 	}
 	o.Properties = amqp.Map{{Key: amqp.PropProduct, Value: "OncemQ"}, {Key: amqp.PropVersion, Value: c.node.cfg.Version}}
-	if list := c.node.servers(c.opts.Secure); len(list) > 0 {
+	if list := c.servers(); len(list) > 0 {
 		o.Properties = append(o.Properties, amqp.Pair{Key: amqp.PropFailoverServerList, Value: list})
 	}
 	if err := c.eng.Open(*o); err != nil {
@@ -55,18 +62,23 @@ func (c *Conn) onConnOpened(e *command.Effect) {
 	}
 }
 
-// servers is the failover-server-list: all other nodes (amqp.md 1.2). It names no scheme, so a client keeps to the one it came with.
-func (n *Node) servers(secure bool) amqp.List {
-	if n.cfg.Servers == nil {
-		return nil
-	}
-	var list amqp.List
-	for _, s := range n.cfg.Servers(secure) {
+// servers is the failover-server-list: all other nodes (amqp.md 1.2). It names no scheme, so a client keeps to the one it came with;
+// that is why over WebSocket there is none: members tell each other no addresses of such listeners.
+func (c *Conn) servers() (list amqp.List) {
+	for _, s := range c.others() {
 		list = append(list, amqp.Map{
 			{Key: amqp.InfoNetworkHost, Value: s.Host}, {Key: amqp.InfoPort, Value: int32(s.Port)},
 		})
 	}
 	return list
+}
+
+// others are the other nodes as this client reaches them; none where nobody knows.
+func (c *Conn) others() []Server {
+	if c.node.cfg.Servers == nil || c.opts.Web {
+		return nil
+	}
+	return c.node.cfg.Servers(c.opts.Secure)
 }
 
 // refuseOpen says no in the form that Qpid JMS understands: Open{connection-establishment-failed}, then Close. The log has

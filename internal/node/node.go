@@ -150,9 +150,9 @@ func (n *Node) listen(clients int) error {
 	var secure *tls.Config
 	if cfg.Insecure {
 		n.opts.Logger.Warn("messages can be read and changed by everybody on the way to and from clients: there is a listener without TLS that others can reach",
-			"listen", cfg.Listen, "flag", "--"+config.InsecureFlag)
+			"listen", cfg.Listen, "listen-ws", cfg.ListenWS, "flag", "--"+config.InsecureFlag)
 	}
-	if cfg.ListenTLS != "" {
+	if cfg.ListenTLS != "" || cfg.ListenWSS != "" {
 		var err error
 		n.tls, err = certs.NewListener(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}, n.opts.Logger)
 		if err != nil {
@@ -164,6 +164,7 @@ func (n *Node) listen(clients int) error {
 	n.server, err = server.New(server.Config{
 		Listen:    cfg.Listen,
 		ListenTLS: cfg.ListenTLS, TLS: secure,
+		ListenWS: cfg.ListenWS, ListenWSS: cfg.ListenWSS, Origins: cfg.WSOrigins,
 		MaxConnections: clients,
 		Dev:            cfg.Dev, Users: n.users, Plain: cfg.Plain, Insecure: cfg.Insecure,
 		Frontend: frontend.Config{
@@ -282,11 +283,13 @@ func (n *Node) announce(ctx context.Context, failed <-chan error) error {
 	}
 	st, cfg := n.replica.Status(), n.opts.Config
 	var urls []string
-	if cfg.Listen != "" {
-		urls = append(urls, "amqp://"+n.server.Addr().String())
-	}
-	if cfg.ListenTLS != "" {
-		urls = append(urls, "amqps://"+n.server.AddrTLS().String())
+	for _, l := range []struct {
+		scheme, flag string
+		addr         func() net.Addr
+	}{{"amqp", cfg.Listen, n.server.Addr}, {"amqps", cfg.ListenTLS, n.server.AddrTLS}, {"ws", cfg.ListenWS, n.server.AddrWS}, {"wss", cfg.ListenWSS, n.server.AddrWSS}} {
+		if l.flag != "" {
+			urls = append(urls, l.scheme+"://"+l.addr().String())
+		}
 	}
 	_, err = fmt.Fprintf(n.opts.Ready, "ready: node %d of %d, leader %d, epoch %d, %s, admin http://%s, data %s, pid %d\n",
 		cfg.Node, len(st.Peers)+1, st.Leader, st.Epoch, strings.Join(urls, ", "), n.admin.Addr(), cfg.Data, os.Getpid())

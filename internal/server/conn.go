@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/frontend"
+	"github.com/oncemq/oncemq/internal/websocket"
 )
 
 // lingerTime is how long a closed connection's last bytes may take to be seen before the socket is torn down: closing a
@@ -24,11 +25,13 @@ const maxRounds = 8
 // conn is one accepted socket. run is its loop goroutine; it starts and waits for the reader and the writer.
 type conn struct {
 	s        *Server
-	nc       net.Conn  // what is read and written: socket, or tls
-	socket   net.Conn  // the accepted socket
-	tls      *tls.Conn // nil: plaintext
-	host     string    // see origin
-	loopback bool      // the peer is on this machine
+	nc       net.Conn        // what is read and written: socket, tls, or ws
+	socket   net.Conn        // the accepted socket
+	tls      *tls.Conn       // nil: plaintext
+	web      bool            // AMQP over WebSocket is wanted here
+	ws       *websocket.Conn // nil: none, or not yet
+	host     string          // see origin
+	loopback bool            // the peer is on this machine
 	cancel   context.CancelFunc
 	pending  bool // guarded by Server.mu
 	told     bool // to end, by a drain; guarded by Server.mu
@@ -67,19 +70,21 @@ type writeEnd struct {
 	err   error
 }
 
-func newConn(s *Server, nc net.Conn, secure *tls.Config) *conn {
+func newConn(s *Server, nc net.Conn, l *listener) *conn {
 	c := &conn{
-		s: s, nc: nc, socket: nc, pending: true,
+		s: s, nc: nc, socket: nc, web: l.web, pending: true,
 		mail:  mailbox{signal: make(chan struct{}, 1)},
 		input: make(chan chunk), eaten: make(chan int),
 		output: make(chan pieces, 1), written: make(chan writeEnd, 1),
 	}
 	c.host, c.loopback = origin(nc.RemoteAddr())
-	if secure != nil {
-		c.tls = tls.Server(nc, secure)
+	if l.tls != nil {
+		c.tls = tls.Server(nc, l.tls)
 		c.nc = c.tls
 	}
-	c.now = newDirect(c.nc)
+	if !c.web {
+		c.now = newDirect(c.nc)
+	}
 	return c
 }
 
@@ -103,7 +108,7 @@ func (c *conn) run(ctx context.Context) {
 	// The socket, never the TLS layer: closing that would write first, to a peer that perhaps reads nothing.
 	defer func() { _ = c.socket.Close() }()
 	defer c.recovered("connection", func() { c.abandon() })
-	if !c.secure(ctx) {
+	if !c.secure(ctx) || !c.upgrade() {
 		return
 	}
 	rest, principal, ok := c.sasl(ctx)
@@ -115,7 +120,7 @@ func (c *conn) run(ctx context.Context) {
 		return
 	}
 	defer c.retire()
-	c.fe = node.NewConn(frontend.ConnOptions{Local: c.local, Principal: principal, Secure: c.tls != nil, Barrier: c.mail.barrier}, time.Now())
+	c.fe = node.NewConn(frontend.ConnOptions{Local: c.local, Principal: principal, Secure: c.tls != nil, Web: c.web, Barrier: c.mail.barrier}, time.Now())
 	_ = c.nc.SetDeadline(time.Time{})
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.s.cfg.OpenTimeout))
 	done := make(chan struct{}, 2)
@@ -317,8 +322,12 @@ func (c *conn) collect(now time.Time) {
 	if c.got.ended {
 		c.fe.EndEpoch(c.got.reason, now)
 	}
+	end := c.fe.Stop
+	if c.got.moves {
+		end = c.fe.Move
+	}
 	for range c.got.stops {
-		c.fe.Stop(c.got.reason, now)
+		end(c.got.reason, now)
 	}
 }
 
@@ -389,8 +398,11 @@ func (c *conn) finish() {
 	}
 }
 
-// closeWrite says that nothing more comes: in the TLS layer, so that the peer can tell it from a cut, and on the socket.
+// closeWrite says that nothing more comes: in the WebSocket or TLS layer, so that the peer can tell it from a cut, and on the socket.
 func (c *conn) closeWrite() bool {
+	if c.ws != nil {
+		return c.ws.CloseWrite() == nil
+	}
 	if c.tls != nil && c.tls.CloseWrite() != nil {
 		return false
 	}

@@ -12,8 +12,8 @@ const (
 	awayFor = 5 * time.Second
 )
 
-// Drain lets no connection in from now on, and tells all to end with amqp:connection:forced, evenly over a time, so that other nodes don't
-// get them all at once; discharges in flight are answered first. It returns nil when all are gone, or ctx's error: the node stays closed
+// Drain lets no connection in from now on, and tells all to end, with amqp:connection:redirect who follows that and with
+// amqp:connection:forced the others, evenly over a time, so that other nodes don't get them all at once; discharges in flight are answered first. It returns nil when all are gone, or ctx's error: the node stays closed
 // then too. Revive opens it again.
 func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	s.mu.Lock()
@@ -103,9 +103,9 @@ func (s *Server) endOne(reason string) bool {
 			_ = c.socket.Close()
 			return true
 		}
-		c.mail.stop(reason)
+		c.mail.stop(reason, true)
 		// A discharge that gets no answer must not hold the connection for ever.
-		time.AfterFunc(s.cfg.StopTimeout, func() { c.mail.stop(reason) })
+		time.AfterFunc(s.cfg.StopTimeout, func() { c.mail.stop(reason, true) })
 		return true
 	}
 	return false

@@ -92,3 +92,46 @@ func TestDrainOfNobody(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRow019Redirect: a client that is known to follow a redirect is told a node to go to, the others that they have to go; a node that
+// stops names nobody, for it may be that all do.
+func TestRow019Redirect(t *testing.T) {
+	n := start(t, withServers)
+	product := func(name string) *client {
+		c := &client{t: t, nc: n.dial(), eng: engine.New(engine.Config{})}
+		o := amqp.NewOpen(name)
+		o.Properties = amqp.Map{{Key: amqp.PropProduct, Value: name}}
+		if err := c.eng.Open(*o); err != nil {
+			t.Fatal(err)
+		}
+		c.await(engine.Opened)
+		return c
+	}
+	jms, other := product("QpidJMS"), product("go-amqp")
+	drained := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() { drained <- n.s.Drain(ctx, 0) }()
+	ev := jms.await(engine.Closed)
+	if ev.Err == nil || ev.Err.AMQP.Condition != amqp.ErrCondConnectionRedirect {
+		t.Fatalf("closed with %v", ev.Err)
+	}
+	host, _ := ev.Err.AMQP.Info.Lookup(string(amqp.InfoNetworkHost))
+	port, _ := ev.Err.AMQP.Info.Lookup(string(amqp.InfoPort))
+	if at := fmt.Sprint(host, ":", port); at != "10.0.0.2:5672" && at != "10.0.0.3:5673" {
+		t.Errorf("redirected to %s", at)
+	}
+	if ev := other.await(engine.Closed); ev.Err == nil || ev.Err.AMQP.Condition != amqp.ErrCondConnectionForced {
+		t.Errorf("closed with %v", ev.Err)
+	}
+	_, _ = jms.nc.Close(), other.nc.Close()
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	n.s.Revive()
+	jms = product("QpidJMS")
+	go n.stop()
+	if ev := jms.await(engine.Closed); ev.Err == nil || ev.Err.AMQP.Condition != amqp.ErrCondConnectionForced {
+		t.Errorf("a node that stops: closed with %v", ev.Err)
+	}
+}

@@ -12,6 +12,7 @@ import (
 type listener struct {
 	net.Listener
 	tls *tls.Config // nil: plaintext
+	web bool        // AMQP over WebSocket
 }
 
 // bind binds the addresses of cfg; on an error none stays bound.
@@ -26,7 +27,8 @@ func bind(cfg *Config) (all []listener, err error) {
 	for _, a := range []struct {
 		address string
 		tls     *tls.Config
-	}{{cfg.Listen, nil}, {cfg.ListenTLS, cfg.TLS}} {
+		web     bool
+	}{{cfg.Listen, nil, false}, {cfg.ListenTLS, cfg.TLS, false}, {cfg.ListenWS, nil, true}, {cfg.ListenWSS, cfg.TLS, true}} {
 		if a.address == "" {
 			continue
 		}
@@ -40,7 +42,7 @@ func bind(cfg *Config) (all []listener, err error) {
 		if err != nil {
 			return all, fmt.Errorf("%w %s: %w", ErrConfig, a.address, err)
 		}
-		l := listener{ln, a.tls}
+		l := listener{ln, a.tls, a.web}
 		all = append(all, l)
 		// A name may have resolved to anything: what counts is where the socket is.
 		if inside && !l.loopback() {
@@ -102,7 +104,7 @@ func (s *Server) accept(l listener) error {
 		nc, err := l.Accept()
 		switch {
 		case err == nil:
-			s.admit(nc, l.tls)
+			s.admit(nc, &l)
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:

@@ -16,6 +16,7 @@ type mailbox struct {
 	effects  []command.Effect
 	barriers []barrierAnswer
 	stops    int
+	moves    bool // the stops are so that others take the connection
 	reason   string
 	ended    bool
 	closed   bool
@@ -59,10 +60,11 @@ func (m *mailbox) barrier(id uint64, ok bool) {
 	m.wake()
 }
 
-// stop asks for a graceful end; a second call for one at once.
-func (m *mailbox) stop(reason string) {
+// stop asks for a graceful end, perhaps so that another node takes the connection; a second call for one at once.
+func (m *mailbox) stop(reason string, move bool) {
 	m.mu.Lock()
 	m.stops++
+	m.moves = m.moves || move
 	m.reason = reason
 	m.mu.Unlock()
 	m.wake()
@@ -116,6 +118,7 @@ type mail struct {
 	effects  []command.Effect
 	barriers []barrierAnswer
 	stops    int
+	moves    bool
 	reason   string
 	ended    bool
 }
@@ -126,7 +129,7 @@ func (m *mailbox) take(old *mail) {
 	m.mu.Lock()
 	m.effects, old.effects = old.effects[:0], m.effects
 	m.barriers, old.barriers = old.barriers[:0], m.barriers
-	old.stops, old.reason, old.ended = m.stops, m.reason, m.ended
-	m.stops, m.ended = 0, false
+	old.stops, old.moves, old.reason, old.ended = m.stops, m.moves, m.reason, m.ended
+	m.stops, m.moves, m.ended = 0, false, false
 	m.mu.Unlock()
 }

@@ -365,7 +365,7 @@ func TestPlainFromElsewhere(t *testing.T) {
 		if tc.secure {
 			secure = certs.Strict(&tls.Config{})
 		}
-		c := newConn(s, from{addr: tc.peer}, secure)
+		c := newConn(s, from{addr: tc.peer}, &listener{tls: secure})
 		got := false
 		for _, m := range c.offer() {
 			got = got || m == auth.Plain

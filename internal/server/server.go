@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,12 +18,16 @@ import (
 
 // Config is the AMQP listeners of a node. A zero field stands for its default.
 type Config struct {
-	// Listen is host:port of the plaintext listener, empty for none (default, where ListenTLS is empty too: 127.0.0.1:5672). One
+	// Listen is host:port of the plaintext listener, empty for none (default, where there is no other: 127.0.0.1:5672). One
 	// elsewhere than on loopback is refused.
 	Listen string
 	// ListenTLS is host:port of the listener with TLS, empty for none. TLS is its configuration.
 	ListenTLS string
 	TLS       *tls.Config
+	// ListenWS and ListenWSS are host:port of the listeners for AMQP over WebSocket, in plaintext and with TLS, empty for none. What holds
+	// for Listen and ListenTLS holds for them. Origins are the hosts whose web pages may connect (websocket.Accept).
+	ListenWS, ListenWSS string
+	Origins             []string
 	// Dev permits ANONYMOUS, and connections without SASL, and loopback only.
 	Dev bool
 	// Users are who may connect, by SCRAM and, with a certificate, EXTERNAL; nil: only with Dev, and nobody has a name.
@@ -39,7 +44,7 @@ type Config struct {
 	// must not block.
 	OnBusy func(busy bool)
 
-	// TLSTimeout bounds the TLS handshake (default 5 s); SASLTimeout and OpenTimeout the time from there until the SASL outcome and
+	// TLSTimeout bounds the TLS handshake, and then the WebSocket's (default 5 s each); SASLTimeout and OpenTimeout the time from there until the SASL outcome and
 	// from there until Open (default 10 s each).
 	TLSTimeout, SASLTimeout, OpenTimeout time.Duration
 	// WriteTimeout ends a connection whose socket takes nothing for so long (default 30 s).
@@ -74,7 +79,7 @@ func (c Config) withDefaults() Config {
 	limit(&c.MaxPending, 1000)
 	limit(&c.MaxPendingPeer, 200)
 	limit(&c.MaxConnections, 10_000)
-	if c.Listen == "" && c.ListenTLS == "" {
+	if c.Listen == "" && c.ListenTLS == "" && c.ListenWS == "" && c.ListenWSS == "" {
 		c.Listen = "127.0.0.1:5672"
 	}
 	if c.Logger == nil {
@@ -118,8 +123,8 @@ func New(cfg Config) (*Server, error) {
 	if !cfg.Dev && cfg.Users == nil {
 		return nil, fmt.Errorf("%w: there are no users to let in: it needs users, or --dev, which lets everybody in from this machine", ErrConfig)
 	}
-	if cfg.ListenTLS != "" && cfg.TLS == nil {
-		return nil, fmt.Errorf("%w %s: it needs a certificate and a key", ErrConfig, cfg.ListenTLS)
+	if secure := cmp.Or(cfg.ListenTLS, cfg.ListenWSS); secure != "" && cfg.TLS == nil {
+		return nil, fmt.Errorf("%w %s: it needs a certificate and a key", ErrConfig, secure)
 	}
 	listeners, err := bind(&cfg)
 	if err != nil {
@@ -131,13 +136,21 @@ func New(cfg Config) (*Server, error) {
 	}, nil
 }
 
-// Addr is the plaintext listener's bound address, or the only one's; AddrTLS that of the listener with TLS, nil without one.
+// Addr is the plaintext listener's bound address, or the only one's; AddrTLS, AddrWS and AddrWSS those of the others, nil without one.
 func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
 
 // AddrTLS see Addr.
-func (s *Server) AddrTLS() net.Addr {
+func (s *Server) AddrTLS() net.Addr { return s.addr(true, false) }
+
+// AddrWS see Addr.
+func (s *Server) AddrWS() net.Addr { return s.addr(false, true) }
+
+// AddrWSS see Addr.
+func (s *Server) AddrWSS() net.Addr { return s.addr(true, true) }
+
+func (s *Server) addr(secure, web bool) net.Addr {
 	for _, l := range s.listeners {
-		if l.tls != nil {
+		if (l.tls != nil) == secure && l.web == web {
 			return l.Addr()
 		}
 	}
@@ -187,9 +200,9 @@ func (s *Server) Run(ctx context.Context, log frontend.Log) error {
 
 // admit starts a connection, unless there are too many or the node can't serve any. A refused TCP connection is the only
 // "not now" that no client takes for final (amqp.md 1.1).
-func (s *Server) admit(nc net.Conn, secure *tls.Config) {
+func (s *Server) admit(nc net.Conn, l *listener) {
 	s.accepted.Add(1)
-	c := newConn(s, nc, secure)
+	c := newConn(s, nc, l)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	s.mu.Lock()
@@ -274,7 +287,7 @@ func (s *Server) stop(reason string) {
 			_ = c.socket.Close()
 			continue
 		}
-		c.mail.stop(reason)
+		c.mail.stop(reason, false)
 	}
 }
 

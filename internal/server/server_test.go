@@ -502,7 +502,7 @@ func TestStopFreesTheAddress(t *testing.T) {
 func TestStopWithoutAReader(t *testing.T) {
 	n := start(t)
 	ours, theirs := net.Pipe() // takes not one byte that isn't read
-	n.s.admit(theirs, nil)
+	n.s.admit(theirs, &listener{})
 	c := &client{t: t, nc: ours, eng: engine.New(engine.Config{})}
 	if err := c.eng.Open(*amqp.NewOpen("c")); err != nil {
 		t.Fatal(err)
