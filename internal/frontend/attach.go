@@ -50,6 +50,8 @@ func (c *Conn) attach(s *session, l *engine.Link, a *amqp.Attach) {
 	c.names[key] = l
 	var err *amqp.Error
 	switch {
+	case a.IncompleteUnsettled: // what it doesn't name would be taken for settled
+		err = notImplemented("an unsettled map that is incomplete")
 	case a.Coordinator != nil && l.Role() == amqp.RoleReceiver:
 		err = c.attachCoordinator(s, l, a)
 	case l.Role() == amqp.RoleReceiver:

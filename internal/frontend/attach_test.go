@@ -25,6 +25,8 @@ func TestRefusedAttaches(t *testing.T) {
 	held.Unsettled = []amqp.Unsettled{{Tag: []byte("x")}}
 	heldRcv := receiverAttach("r", "q")
 	heldRcv.Unsettled = []amqp.Unsettled{{Tag: []byte("x")}}
+	some, someRcv := senderAttach("s", "q"), receiverAttach("r", "q")
+	some.IncompleteUnsettled, someRcv.IncompleteUnsettled = true, true
 	selector := amqp.Map{{Key: amqp.FilterKeyJMS, Value: &amqp.Described{Descriptor: amqp.FilterSelectorCode, Value: "a=1"}}}
 	for _, tc := range []struct {
 		name string
@@ -49,6 +51,8 @@ func TestRefusedAttaches(t *testing.T) {
 		{"reserved target", snd(func(s *amqp.Target) { s.Address = amqp.Some("$oncemq.more") }), amqp.ErrCondNotFound},
 		{"unsettled map of a plain sender", held, amqp.ErrCondNotImplemented},
 		{"unsettled map of a plain receiver", heldRcv, amqp.ErrCondNotImplemented},
+		{"a part of a sender's unsettled map", some, amqp.ErrCondNotImplemented},
+		{"a part of a receiver's unsettled map", someRcv, amqp.ErrCondNotImplemented},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)

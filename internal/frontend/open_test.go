@@ -234,6 +234,8 @@ func TestSilencePings(t *testing.T) {
 }
 
 // Access: one question for every action, and the answer is no by default.
+//
+// Rows 26 and 27.
 func TestAccess(t *testing.T) {
 	asked := map[Right]string{}
 	yes := map[Right]bool{}

@@ -19,6 +19,10 @@ func (c *Conn) onTransfer(p *producer, d *engine.Delivery) {
 		return
 	}
 	c.credit(p)
+	if d.Resume { // senders are told by the unsettled map what became of theirs, and have nothing to resume (wire.md)
+		c.detach(p.link, *notImplemented("resuming a delivery"))
+		return
+	}
 	sections, err := parse(d)
 	if state, ok := d.State.(*amqp.TransactionalState); ok {
 		c.sendInTx(p, d, state, &sections, err)

@@ -151,6 +151,18 @@ func TestBadMessages(t *testing.T) {
 	r.wantDepth("q", "0/0")
 }
 
+// A transfer that resumes a delivery is refused, and never taken for a new one.
+//
+// Rows 40.
+func TestResumedTransferIsRefused(t *testing.T) {
+	r := newRig(t)
+	p := r.open("a")
+	l := p.sender(p.begin(), "q")
+	p.send(l, engine.Transfer{Payload: [][]byte{text("x")}, Resume: true})
+	p.wantDetached(l, amqp.ErrCondNotImplemented)
+	r.wantDepth("q", "0/0")
+}
+
 // [8.6], checklist 46: no credit for senders while too much waits to be applied, and again when it is.
 func TestBacklogWithholdsCredit(t *testing.T) {
 	r := newRig(t)
