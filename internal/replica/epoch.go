@@ -35,8 +35,9 @@ type epochs struct {
 	ended  []time.Duration
 	ending bool // the apply goroutine was told to give the clients up
 
-	since map[uint64]time.Duration // when a node was heard or answered last
-	downs map[uint64]nodeDown      // its NodeDown that was proposed last
+	since  map[uint64]time.Duration // when a node was heard or answered last
+	leased map[uint64]time.Duration // when a node was answered last: its lease may last from then
+	downs  map[uint64]nodeDown      // its NodeDown that was proposed last
 	// refused[n] is which nodes, this one included, had a dial of n refused, and when.
 	refused map[uint64]map[uint64]time.Duration
 }
@@ -49,7 +50,7 @@ type nodeDown struct {
 
 func newEpochs() epochs {
 	return epochs{
-		since: map[uint64]time.Duration{}, downs: map[uint64]nodeDown{},
+		since: map[uint64]time.Duration{}, leased: map[uint64]time.Duration{}, downs: map[uint64]nodeDown{},
 		refused: map[uint64]map[uint64]time.Duration{},
 	}
 }
@@ -59,6 +60,7 @@ func (e *epochs) setNodes(others []uint64, now time.Duration) {
 	for n := range e.since {
 		if !slices.Contains(others, n) {
 			delete(e.since, n)
+			delete(e.leased, n)
 			delete(e.downs, n)
 			delete(e.refused, n)
 		}
@@ -73,10 +75,22 @@ func (e *epochs) setNodes(others []uint64, now time.Duration) {
 func (e *epochs) heard(node uint64, now time.Duration) { e.since[node] = now }
 
 // answered notes a read barrier's answer to a node: its lease may last from then [3.8].
-func (e *epochs) answered(node uint64, now time.Duration) { e.since[node] = now }
+func (e *epochs) answered(node uint64, now time.Duration) { e.since[node], e.leased[node] = now, now }
 
-// elected counts everybody's silence anew.
-func (e *epochs) elected(now time.Duration) { e.forgive(now); clear(e.downs) }
+// elected counts everybody's silence and lease anew: what the former leader has answered isn't known.
+func (e *epochs) elected(now time.Duration) {
+	e.forgive(now)
+	clear(e.downs)
+	for n := range e.since {
+		e.leased[n] = now
+	}
+}
+
+// unleased says that a node's lease is over, if it has had none since.
+func (e *epochs) unleased(node uint64, now time.Duration) bool {
+	at, ok := e.leased[node]
+	return !ok || now-at >= silence
+}
 
 func (e *epochs) forgive(now time.Duration) {
 	for n := range e.since {

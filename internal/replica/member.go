@@ -181,6 +181,19 @@ func (s *situation) voters() []command.NodeID {
 	return want
 }
 
+// goes says that the joint change that is under way ends a member that is to leave. It gets no lease any more: the end of the change ends its epoch too, and
+// what it went on to write then others would have been handed [3.8].
+func (c *core) goes(id uint64) bool {
+	return c.config.Role(command.NodeID(id)) == state.RoleOutgoing && c.progress.members.leaving(id)
+}
+
+// leased says that a member whose epoch the end of the joint change would end may still have a lease.
+func (c *core) leased() bool {
+	return slices.ContainsFunc(c.config.Outgoing, func(id command.NodeID) bool {
+		return uint64(id) != c.self && c.goes(uint64(id)) && !c.epochs.unleased(uint64(id), c.now)
+	})
+}
+
 // reconcile takes the next step towards the members that are wanted, on the leader. Whoever leads next goes on with it.
 func (c *core) reconcile() {
 	if !c.leads() || !c.safety || c.now < c.planAt || c.transferring() || !c.progress.founded || c.progress.members == nil {
@@ -206,6 +219,7 @@ func (c *core) reconcile() {
 	case m.transfer != 0:
 		c.logger.Info("handing leadership over; this node is to leave the cluster", "to", uint64(m.transfer))
 		c.transfer(func(id uint64) bool { return id == uint64(m.transfer) })
+	case m.change != nil && c.config.Joint() && c.leased():
 	case m.change != nil && c.now >= c.changeAt:
 		c.changeAt = c.now + changeRetry
 		c.logger.Info("changing the configuration", "change", raft.DescribeConfChange(m.change))

@@ -91,7 +91,7 @@ func (c *core) entries(entries []*pb.Entry) {
 
 // send passes a raft message on, with what rides along.
 func (c *core) send(m *pb.Message) {
-	if m.GetType() == pb.MsgReadIndexResp && c.epochs.dooms(m.GetTo(), c.progress.epochs) {
+	if m.GetType() == pb.MsgReadIndexResp && (c.epochs.dooms(m.GetTo(), c.progress.epochs) || c.goes(m.GetTo())) {
 		return // it asks again
 	}
 	c.out.sends = append(c.out.sends, m)

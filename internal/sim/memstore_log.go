@@ -49,7 +49,7 @@ func (l *MemLog) Append(a store.Append) error {
 	if state == (store.HardState{}) {
 		state = l.state
 	}
-	if len(a.Entries) == 0 && state.Term == l.now.state.Term && state.Vote == l.now.state.Vote {
+	if len(a.Entries) == 0 && state.Term == l.now.state.Term && state.Vote == l.now.state.Vote && !a.Commit {
 		l.state = state
 		return nil
 	}

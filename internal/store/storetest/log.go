@@ -248,7 +248,7 @@ func suiteLarge(t *testing.T, d Disk[Log]) {
 	l.Close()
 }
 
-// suiteCommitAlone: a commit index is remembered at once and kept by the next append.
+// suiteCommitAlone: a commit index is remembered at once and kept by the next append, or at once where that is asked for.
 func suiteCommitAlone(t *testing.T, d Disk[Log]) {
 	l := d.Open()
 	mustAppend(t, l, store.Append{State: store.HardState{Term: 1, Vote: 1}, Entries: run(1, 3, 1, 10)})
@@ -262,6 +262,12 @@ func suiteCommitAlone(t *testing.T, d Disk[Log]) {
 	l = d.Open()
 	if s := l.HardState(); s != (store.HardState{Term: 1, Vote: 1, Commit: 2}) {
 		t.Errorf("state %+v", s)
+	}
+	mustAppend(t, l, store.Append{State: store.HardState{Term: 1, Vote: 1, Commit: 4}, Commit: true})
+	l.Close()
+	l = d.Open()
+	if s := l.HardState(); s != (store.HardState{Term: 1, Vote: 1, Commit: 4}) {
+		t.Errorf("written alone, state %+v", s)
 	}
 	l.Close()
 }
