@@ -29,6 +29,8 @@ type LinkOpen struct {
 	// deliveries that it doesn't name are sent whole, as first deliveries.
 	Resume    bool
 	Unsettled []Unsettled
+	// Filter is the parsed form of a selector (docs/format/selector.md), empty: none.
+	Filter []byte
 }
 
 // Kind implements Command.
@@ -50,7 +52,7 @@ func (c *LinkOpen) append(dst []byte) []byte {
 		dst = appendUint(dst, u.Ref.Message)
 		dst = appendUint(dst, uint64(u.Ref.Attempt))
 	}
-	return dst
+	return appendBytes(dst, c.Filter)
 }
 
 func (c *LinkOpen) decode(r *reader) {
@@ -70,6 +72,7 @@ func (c *LinkOpen) decode(r *reader) {
 		u.Ref = DeliveryRef{Message: r.uint(), Attempt: r.uint32()}
 		c.Unsettled = append(c.Unsettled, u)
 	}
+	c.Filter = r.bytes()
 }
 
 // LinkEnd ends a consumer link by Detach or End. Unwritten deliveries, and those

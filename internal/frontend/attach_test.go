@@ -27,13 +27,13 @@ func TestRefusedAttaches(t *testing.T) {
 	heldRcv.Unsettled = []amqp.Unsettled{{Tag: []byte("x")}}
 	some, someRcv := senderAttach("s", "q"), receiverAttach("r", "q")
 	some.IncompleteUnsettled, someRcv.IncompleteUnsettled = true, true
-	selector := amqp.Map{{Key: amqp.FilterKeyJMS, Value: &amqp.Described{Descriptor: amqp.FilterSelectorCode, Value: "a=1"}}}
+	selector := amqp.Map{{Key: amqp.FilterKeyJMS, Value: &amqp.Described{Descriptor: amqp.FilterSelectorCode, Value: "a="}}}
 	for _, tc := range []struct {
 		name string
 		a    *amqp.Attach
 		want amqp.Symbol
 	}{
-		{"filter", rcv(func(s *amqp.Source) { s.Filter = selector }), amqp.ErrCondNotImplemented},
+		{"filter", rcv(func(s *amqp.Source) { s.Filter = selector }), amqp.ErrCondInvalidField},
 		{"browser", rcv(func(s *amqp.Source) { s.DistributionMode = amqp.DistributionCopy }), amqp.ErrCondNotImplemented},
 		{"dynamic source", rcv(func(s *amqp.Source) { s.Dynamic, s.Address = true, amqp.Opt[string]{} }), amqp.ErrCondNotImplemented},
 		{"durable", rcv(func(s *amqp.Source) { s.Durable = amqp.DurabilityUnsettledState }), amqp.ErrCondNotImplemented},

@@ -20,6 +20,7 @@ type consumer struct {
 	keeps bool
 	// byDefault is the outcome of a delivery that is settled without one.
 	byDefault amqp.DeliveryState
+	filter    amqp.Map // that of its source as it is honoured
 	// acquires is the transaction in which messages are handed out to the link, nil for none.
 	acquires *tx
 
@@ -111,7 +112,11 @@ func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 	if err := c.checkSource(s, a.Source); err != nil {
 		return err
 	}
-	k := &consumer{s: s, link: l, num: c.nextLink(), byDefault: a.Source.DefaultOutcome}
+	parsed, honoured, err := filter(a.Source.Filter)
+	if err != nil {
+		return err
+	}
+	k := &consumer{s: s, link: l, filter: honoured, num: c.nextLink(), byDefault: a.Source.DefaultOutcome}
 	k.presettled = a.SenderSettleMode == amqp.SenderSettleSettled
 	k.keeps = !s.id.IsZero() && !k.presettled && a.ReceiverSettleMode == amqp.ReceiverSettleSecond
 	if k.byDefault == nil || !amqp.IsOutcome(k.byDefault) {
@@ -124,6 +129,7 @@ func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 		Conn: c.id, Link: k.num, Session: s.id, Name: a.Name, Address: a.Source.Address.V,
 		Create:     c.node.Allow(c.opts.Principal, RightCreate, a.Source.Address.V),
 		Presettled: k.presettled, Resume: !s.id.IsZero() && a.Unsettled != nil,
+		Filter: parsed,
 	}
 	for i := range a.Unsettled {
 		u, ok := parseTag(a.Unsettled[i].Tag)
@@ -144,8 +150,6 @@ func (c *Conn) checkSource(s *session, a *amqp.Source) *amqp.Error {
 	switch {
 	case a.Dynamic:
 		return notImplemented("a dynamic source")
-	case len(a.Filter) > 0:
-		return notImplemented("a filter")
 	case a.DistributionMode == amqp.DistributionCopy:
 		return notImplemented("browsing (distribution-mode copy)")
 	case a.Durable != amqp.DurabilityNone && s.id.IsZero():
@@ -185,7 +189,7 @@ func (c *Conn) onLinkOpened(e *command.Effect) {
 	k.open = true
 	in := k.link.Remote()
 	source := *in.Source
-	source.Filter, source.DynamicNodeProperties = nil, nil
+	source.Filter, source.DynamicNodeProperties = k.filter, nil
 	source.Capabilities = offered(source.Capabilities)
 	source.DefaultOutcome = k.byDefault // the source is ours: its answer says what holds
 	if len(source.Outcomes) == 0 {

@@ -33,6 +33,7 @@ type message struct {
 	size     uint32 // bytes, and flags in the upper bits
 	delivery uint32 // of the queue's subscription; with several: the first of a list
 	fresh    uint32 // place in dirty.created + 1 while this entry created it
+	head     uint32 // first cell, 0: it has none
 }
 
 const (
@@ -171,6 +172,7 @@ func (m *Machine) putMessage(a *address, seq uint64, size uint32) uint32 {
 // store appends a message to a.
 func (m *Machine) store(a *address, payload []byte) {
 	i := m.putMessage(a, a.next, uint32(len(payload)))
+	m.messages.at(i).head = m.keepHead(payload[:splitHead(payload).size])
 	a.next++
 	m.markPlace(a)
 	m.markCreated(i, payload)
@@ -227,6 +229,7 @@ func (m *Machine) forgetMessage(a *address, i uint32) {
 	c := m.chunk(a, no)
 	k := m.chunks.at(c)
 	k.message[p.seq&(chunkSize-1)] = 0
+	m.forgetHead(p)
 	a.depth--
 	a.bytes -= uint64(p.size & sizeMask)
 	if k.used--; k.used == 0 {

@@ -99,7 +99,9 @@ type bodyWalk struct {
 func (w *bodyWalk) run(messages Cursor) error {
 	for key, value, ok := messages(); ok; key, value, ok = messages() {
 		place := key[min(len(key), keyHead):]
-		size := (&fields{b: value}).uint()
+		f := fields{b: value}
+		size := f.uint()
+		size -= min(size, uint64(len(f.b))) // of the body
 		for !w.moved.begun || w.moved.ok && bytes.Compare(w.moved.place, place) < 0 {
 			w.moved.step()
 		}

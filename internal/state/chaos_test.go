@@ -134,6 +134,9 @@ func (c *chaos) known() (k command.Known) {
 
 func (c *chaos) message() []byte {
 	c.sent++
+	if c.chance(60) {
+		return coloured(fmt.Sprint("message ", c.sent), 1+c.n(3))
+	}
 	return []byte(fmt.Sprint("message ", c.sent))
 }
 
@@ -166,8 +169,14 @@ func (c *chaos) command(p *peer) command.Command {
 			Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("l", c.n(2)), Address: c.queue(),
 			Create: c.chance(80), Presettled: c.chance(15), Resume: c.chance(50),
 		}
+		if c.chance(40) {
+			o.Filter = colours(c, c.n(4))
+		}
 		if s := c.m.sessions[o.Session]; s != nil && s.links[o.Name] != nil && c.chance(80) {
 			o.Address = s.links[o.Name].sub.address.name
+			if c.chance(70) {
+				o.Filter = s.links[o.Name].filter.bytes()
+			}
 			for di := s.links[o.Name].first; di != 0 && o.Resume; di = c.m.deliveries.at(di).next {
 				if d := c.m.deliveries.at(di); c.chance(60) {
 					o.Unsettled = append(o.Unsettled, command.Unsettled{
@@ -428,7 +437,7 @@ func (c *chaos) learn() {
 		}
 		if v, ok, _ := ReadMessage(nil, testGroup, e.Incarnation, e.Ref.Message, c.disk.get); e.Payload != nil && (!ok || string(v) != string(e.Payload)) {
 			c.Fatalf("payload %q, on disk %q", e.Payload, v)
-		} else if !ok || !strings.HasPrefix(string(v), "message") || len(v) != int(e.Size) {
+		} else if !ok || !strings.Contains(string(v), "message") || len(v) != int(e.Size) {
 			c.Fatalf("delivery %+v: on disk %q", e, v)
 		}
 	}

@@ -32,12 +32,14 @@ func (m *Machine) deadLetter(s *subscription, di uint32, reason string) {
 	if !ok {
 		from = origin{a.inc, p.seq}
 	}
+	m.messages.at(d.message).head = 0 // which goes along
 	overlay := mergeOverlay(m.overlays[d.message], m.story(a, &d, reason))
 	m.dropDelivery(s, di)
 	m.drop(a, d.message, true)
 	m.counters.DeadLettered++
 
 	i := m.putMessage(to, to.next, p.size&sizeMask|flagMoved|flagOverlay)
+	m.messages.at(i).head = p.head
 	to.next++
 	m.keepOrigin(i, from)
 	m.keepOverlay(i, overlay)

@@ -236,8 +236,9 @@ func (m *Machine) putBack(s *subscription, di uint32) {
 		at, _ := slices.BinarySearchFunc(s.picky, seq, pickyMessage.compare)
 		s.picky = slices.Insert(s.picky, at, pickyMessage{seq, wish})
 	} else {
-		s.returned.push(seq)
+		m.putReturned(s, seq)
 	}
+	m.offer(s, seq, d.message)
 	m.touch(s)
 }
 
@@ -287,7 +288,7 @@ func (m *Machine) forgetExclusions(s *subscription) {
 		if p.wish.n > 0 {
 			keep = append(keep, p)
 		} else {
-			s.returned.push(p.seq)
+			m.putReturned(s, p.seq)
 		}
 	}
 	m.steps += len(s.picky) / passedPerStep // less than touching a message

@@ -135,7 +135,7 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		if q.dying {
 			s = &subscription{}
 		}
-		p("  returned %v picky %v doomed %v", sorted(s.returned), s.picky, doomedNumbers(s.doomed))
+		p("  taken %d returned %v picky %v doomed %v", s.taken, m.trueReturned(s), s.picky, m.doomedNumbers(s))
 		for _, l := range s.links {
 			p("  living %x", l.id)
 		}
@@ -162,6 +162,9 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		}
 		p("link %x queue %x conn %s number %d session %s name %q presettled %v ended %v lost %d ending %d charged %v allow %d %d handed %d told %d held %d",
 			id, l.sub.address.inc, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.told, l.held)
+		if f := l.filter; f != nil {
+			p("  selector %x scan %d matched %v", f.encoded, f.scan, m.trueMatched(l))
+		}
 		for di := l.first; di != 0; di = m.deliveries.at(di).next {
 			p("  holds %d", m.messages.at(m.deliveries.at(di).message).seq)
 		}
@@ -189,9 +192,29 @@ func sorted(h seqHeap) []uint64 {
 	return all
 }
 
-func doomedNumbers(heaps []doomedHeap) (all [][]uint64) {
-	for _, x := range heaps {
-		all = append(all, append([]uint64{uint64(x.gen)}, sorted(x.numbers)...))
+// trueReturned are those of returned that are no old entries, ascending.
+func (m *Machine) trueReturned(s *subscription) []uint64 {
+	return slices.Compact(slices.DeleteFunc(sorted(s.returned), func(seq uint64) bool { return !m.returns(s, seq) }))
+}
+
+func (m *Machine) trueMatched(l *link) []uint64 {
+	return slices.Compact(slices.DeleteFunc(sorted(l.filter.matched), func(seq uint64) bool {
+		mi := m.find(l.sub.address, seq)
+		return mi == 0 || m.deliveryOf(l.sub, mi) == 0 || !m.waits(l.sub, seq, mi) || !m.fits(l.sub, l, mi)
+	}))
+}
+
+func (m *Machine) doomedNumbers(s *subscription) (all [][]uint64) {
+	for _, x := range s.doomed {
+		numbers := slices.Compact(slices.DeleteFunc(sorted(x.numbers), func(seq uint64) bool {
+			mi := m.find(s.address, seq)
+			if mi == 0 || m.deliveryOf(s, mi) == 0 {
+				return true
+			}
+			d := m.deliveries.at(m.deliveryOf(s, mi))
+			return d.link != 0 || d.gen != x.gen
+		}))
+		all = append(all, append([]uint64{uint64(x.gen)}, numbers...))
 	}
 	return all
 }
@@ -299,8 +322,12 @@ func (m *Machine) verifyKept() error {
 func (m *Machine) verifyQueue(q *address) (total int, err error) {
 	s := q.queue
 	places := make(map[uint64]int)
-	for _, seq := range s.returned {
+	back := m.trueReturned(s)
+	for _, seq := range back {
 		places[seq]++
+	}
+	if len(back) != s.count && !q.dying {
+		return 0, fmt.Errorf("%d came back, it says %d", len(back), s.count)
 	}
 	for _, x := range s.picky {
 		places[x.seq]++
@@ -308,14 +335,15 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 			return 0, fmt.Errorf("message %d excludes %v, its place says %v", x.seq, e, x.wish)
 		}
 	}
-	for _, x := range s.doomed {
-		if len(x.numbers) == 0 {
-			return 0, fmt.Errorf("nothing is left of a purge (%d), whose heap is there", x.gen)
+	for _, x := range m.doomedNumbers(s) {
+		if len(x) == 1 {
+			return 0, fmt.Errorf("nothing is left of a purge (%d), whose heap is there", x[0])
 		}
-		for _, seq := range x.numbers {
+		for _, seq := range x[1:] {
 			places[seq]++
 		}
 	}
+	taken := uint64(0)
 	var inFlight, bytes, held uint64
 	for seq := uint64(1); seq < q.next; seq++ {
 		mi := m.find(q, seq)
@@ -323,8 +351,8 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 			if places[seq] != 0 {
 				return 0, fmt.Errorf("message %d waits and isn't there", seq)
 			}
-			if seq >= s.cursor && !q.dying {
-				return 0, fmt.Errorf("message %d behind the cursor isn't there", seq)
+			if seq >= s.cursor {
+				taken++
 			}
 			continue
 		}
@@ -345,8 +373,11 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 			continue
 		}
 		d := m.deliveries.at(p.delivery)
-		if d.message != mi || d.flags&(deliveryGone|deliveryDirty|deliveryMarked) != 0 || seq >= s.cursor {
+		if d.message != mi || d.flags&(deliveryGone|deliveryDirty|deliveryMarked) != 0 {
 			return 0, fmt.Errorf("message %d: delivery %+v", seq, *d)
+		}
+		if seq >= s.cursor {
+			taken++
 		}
 		if d.link != 0 {
 			places[seq]++
@@ -361,6 +392,9 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 	}
 	if q.dying {
 		return total, nil
+	}
+	if taken != s.taken {
+		return 0, fmt.Errorf("%d numbers behind the cursor don't wait there, it says %d", taken, s.taken)
 	}
 	for _, l := range m.links {
 		if l == nil || l.sub != s {

@@ -82,7 +82,8 @@ func (a *address) encodePlace(dst []byte) []byte {
 	dst = putUint(dst, s.turn)
 	dst = putUint(dst, uint64(s.purgeGen))
 	dst = putUint(dst, s.purgeFrom)
-	return putUint(dst, s.purgeTo)
+	dst = putUint(dst, s.purgeTo)
+	return putUint(dst, s.taken)
 }
 
 func (l *link) encode(dst []byte) []byte {
@@ -94,19 +95,27 @@ func (l *link) encode(dst []byte) []byte {
 	dst = putUint(dst, conn)
 	dst = putUint(dst, uint64(l.number))
 	named := l.session != nil && l.session.links[l.name] == l
-	dst = putBools(dst, l.presettled, l.ended, l.charged, l.session != nil, named)
+	dst = putBools(dst, l.presettled, l.ended, l.charged, l.session != nil, named, l.filter != nil)
 	dst = append(dst, byte(l.lost), byte(l.ending))
 	if l.session != nil {
 		dst = append(dst, l.session.id[:]...)
 	}
-	return putString(dst, l.name)
+	dst = putString(dst, l.name)
+	if l.filter != nil {
+		dst = append(dst, l.filter.encoded...)
+	}
+	return dst
 }
 
 func (l *link) encodeAllowance(dst []byte) []byte {
 	dst = putUint(dst, uint64(l.messages))
 	dst = putUint(dst, l.bytes)
 	dst = putUint(dst, l.handed)
-	return putUint(dst, l.told)
+	dst = putUint(dst, l.told)
+	if l.filter != nil {
+		dst = putUint(dst, l.filter.scan)
+	}
+	return dst
 }
 
 func (m *Machine) encodeDelivery(dst []byte, di uint32) []byte {

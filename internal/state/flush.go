@@ -263,12 +263,12 @@ func (m *Machine) flushMessage(c *createdMessage) {
 	p := m.messages.at(c.index)
 	p.fresh = 0
 	inc := m.addresses[p.address].inc
-	m.valueBuf = putUint(m.valueBuf[:0], uint64(p.size&sizeMask))
+	m.valueBuf = m.head(putUint(m.valueBuf[:0], uint64(p.size&sizeMask)), c.index)
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMessage, inc, p.seq)
 	m.insert(m.keyBuf, m.valueBuf)
 	if p.size&flagMoved == 0 {
 		m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyBody, inc, p.seq)
-		m.insert(m.keyBuf, c.payload)
+		m.insert(m.keyBuf, c.payload[splitHead(c.payload).size:])
 		return
 	}
 	from := m.moved[c.index]

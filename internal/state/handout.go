@@ -59,26 +59,33 @@ func compare[T command.Incarnation | uint64](a, b T) int {
 	return 0
 }
 
-// canHandOut reports whether a link and a message for it are there.
+// canHandOut reports whether a link and a message for it are there, or may be: a selector has not looked at all of them.
 func (m *Machine) canHandOut(s *subscription) bool {
 	if s.address.dying || s.returning > 0 {
 		return false
 	}
 	for _, l := range s.ready {
-		if _, ok, _ := m.nextFor(s, l); ok {
+		switch {
+		case l.filter != nil:
+			if _, ok := m.matched(s, l); ok || l.filter.scan < s.address.next {
+				return true
+			}
+		case s.count > 0 || s.fresh() > 0:
 			return true
-		}
-		if len(s.picky) == 0 {
+		case slices.ContainsFunc(s.picky, func(p pickyMessage) bool { return !p.wish.has(l.id) }):
+			return true
+		case len(s.picky) == 0:
 			return false
 		}
 	}
 	return false
 }
 
-// nextFor is the number of the message that l would get next: the lowest that waits
-// and doesn't exclude it. passed counts those that do.
+// nextFor is the number of the message that l, which has no selector, would get next: the lowest that waits
+// and doesn't exclude it. passed counts those that do. The cursor stands on one that waits.
 func (m *Machine) nextFor(s *subscription, l *link) (seq uint64, ok bool, passed int) {
-	if seq, ok = s.returned.top(); (!ok || mutant.On(mutant.ReturnedLast)) && s.cursor < s.address.next {
+	seq, ok = m.top(s)
+	if s.fresh() > 0 && (!ok || s.cursor < seq || mutant.On(mutant.ReturnedLast)) {
 		seq, ok = s.cursor, true
 	}
 	for i := range s.picky {
@@ -105,18 +112,15 @@ func (m *Machine) handOut(s *subscription, budget int) (used int) {
 		return 0
 	}
 	at, _ := slices.BinarySearchFunc(s.ready, s.turn+1, func(l *link, id uint64) int { return compare(l.id, id) })
-	tried, over := 0, 0
-	for used < budget && len(s.ready) > 0 && tried < len(s.ready) {
+	for tried, over := 0, 0; used < budget && len(s.ready) > 0 && tried < len(s.ready); {
 		if at >= len(s.ready) {
 			at = 0
 		}
 		l := s.ready[at]
-		seq, ok, passed := m.nextFor(s, l)
-		for over += passed; over >= passedPerStep; over -= passedPerStep {
-			used++
-		}
+		seq, ok, steps := m.choose(s, l, &over, budget-used)
+		used += steps
 		if !ok {
-			if len(s.picky) == 0 {
+			if l.filter == nil && len(s.picky) == 0 {
 				break
 			}
 			at++
@@ -127,16 +131,34 @@ func (m *Machine) handOut(s *subscription, budget int) (used int) {
 		used++
 		m.handTo(s, l, seq)
 		s.turn = l.id
+		m.markPlace(s.address)
 		if l.messages == 0 || l.bytes == 0 {
 			s.ready = slices.Delete(s.ready, at, at+1)
 		} else {
 			at++
 		}
 	}
-	if used > 0 {
-		m.markPlace(s.address)
-	}
 	return used
+}
+
+// choose finds the message that l gets next, and the steps that it took to find it, at most about budget; where that is not enough there is none yet. over
+// are steps of less than one.
+func (m *Machine) choose(s *subscription, l *link, over *int, budget int) (seq uint64, ok bool, steps int) {
+	if l.filter != nil {
+		return m.nextMatch(s, l, budget)
+	}
+	skipped, done := m.skipTaken(s, budget)
+	passed := 0
+	if done {
+		seq, ok, passed = m.nextFor(s, l)
+	}
+	for *over += passed + skipped; *over >= passedPerStep; *over -= passedPerStep {
+		steps++
+	}
+	if !done {
+		steps = max(steps, budget)
+	}
+	return seq, ok, steps
 }
 
 // handTo hands message seq to l.
@@ -145,23 +167,37 @@ func (m *Machine) handTo(s *subscription, l *link, seq uint64) {
 	if mi == 0 {
 		panic("state: a waiting message isn't there")
 	}
-	switch top, ok := s.returned.top(); {
-	case ok && top == seq:
-		s.returned.pop()
-	case seq == s.cursor:
-		s.cursor++
-	default:
-		at, found := slices.BinarySearchFunc(s.picky, seq, pickyMessage.compare)
-		if !found {
-			panic("state: a message is handed out that doesn't wait")
-		}
-		s.picky = slices.Delete(s.picky, at, at+1)
-	}
+	m.take(s, seq, mi)
 	di := m.hold(l, mi)
 	l.messages--
 	l.bytes -= min(l.bytes, uint64(m.messages.at(mi).size&sizeMask))
 	m.markAllowance(l)
 	m.deliver(l, di)
+}
+
+// take takes a message out of those that wait.
+func (m *Machine) take(s *subscription, seq uint64, mi uint32) {
+	if m.deliveryOf(s, mi) == 0 {
+		switch {
+		case seq == s.cursor:
+			s.cursor++
+		case seq > s.cursor:
+			s.taken++
+		default:
+			panic("state: a message is handed out that doesn't wait")
+		}
+		return
+	}
+	if at, found := slices.BinarySearchFunc(s.picky, seq, pickyMessage.compare); found {
+		s.picky = slices.Delete(s.picky, at, at+1)
+		return
+	}
+	if top, ok := s.returned.top(); ok && top == seq {
+		s.returned.pop()
+	}
+	if s.count--; s.count < 0 {
+		panic("state: a message is handed out that doesn't wait")
+	}
 }
 
 // deliver tells l's home of a delivery that l holds.

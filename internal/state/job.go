@@ -59,14 +59,15 @@ func (m *Machine) giveAll(l *link, limit int) {
 func (m *Machine) clean(s *subscription, limit int) bool {
 	a := s.address
 	for !a.dying && len(s.doomed) > 0 {
+		mi, ok := m.doomed(s, &s.doomed[0])
+		if !ok {
+			s.doomed = slices.Delete(s.doomed, 0, 1)
+			continue
+		}
 		if m.steps >= limit {
 			return false
 		}
-		oldest := &s.doomed[0].numbers
-		mi := m.find(a, oldest.pop())
-		if len(*oldest) == 0 {
-			s.doomed = slices.Delete(s.doomed, 0, 1)
-		}
+		s.doomed[0].numbers.pop()
 		m.dropDelivery(s, m.deliveryOf(s, mi))
 		m.drop(a, mi, false)
 	}
@@ -80,6 +81,23 @@ func (m *Machine) clean(s *subscription, limit int) bool {
 		m.forgetAddress(a)
 	}
 	return true
+}
+
+// doomed is the first message of what a purge found given back; false: none is left. Old entries, which links with selectors had taken, go: they
+// aren't steps, since a restart doesn't have them.
+func (m *Machine) doomed(s *subscription, heap *doomedHeap) (mi uint32, ok bool) {
+	for {
+		seq, ok := heap.numbers.top()
+		if !ok {
+			return 0, false
+		}
+		if mi = m.find(s.address, seq); mi != 0 {
+			if di := m.deliveryOf(s, mi); di != 0 && m.deliveries.at(di).link == 0 && m.deliveries.at(di).gen == heap.gen {
+				return mi, true
+			}
+		}
+		heap.numbers.pop()
+	}
 }
 
 // cleanRange goes on with the range of numbers that is purged, from its old end, or that of a deleted queue, from its new end:

@@ -167,7 +167,7 @@ func TestPurgeWhileAnotherGoesOn(t *testing.T) {
 	second := purge(30)
 	q := b.m.byName["q"]
 	if d := q.queue.doomed; len(d) != 2 || len(d[0].numbers) == 0 || len(d[1].numbers) != 30 || &d[1].numbers[0] != &second[0] {
-		t.Fatalf("the heap of the second purge was not taken as it is: %v", doomedNumbers(d))
+		t.Fatalf("the heap of the second purge was not taken as it is: %v", b.m.doomedNumbers(q.queue))
 	}
 	loaded, err := Load(testGroup, b.disk.next(testGroup))
 	if err != nil {

@@ -52,20 +52,24 @@ func appendMessageKey(dst []byte, group uint16, kind byte, inc command.Incarnati
 	return binary.BigEndian.AppendUint64(dst, message)
 }
 
-// MessageKey appends the key under which Apply puts the bytes of a message, all
-// sections as they came. Readers use ReadMessage, which knows where dead letters are.
+// MessageKey appends the key under which Apply puts the bytes of a message from its body on. Readers use ReadMessage, which knows
+// where the sections before it are, and where dead letters are.
 func MessageKey(dst []byte, group uint16, inc command.Incarnation, message uint64) []byte {
 	return appendMessageKey(dst, group, keyBody, inc, message)
 }
 
-// ReadMessage appends the bytes of a message to dst. get appends a key's value to
-// dst; ok is false where there is no such key. A dead letter's bytes stay where the
-// message was first stored, so this may take two more reads. ok is false when the
+// ReadMessage appends the bytes of a message to dst, all sections as they came. get appends a key's value to
+// dst; ok is false where there is no such key. A dead letter's body stays where the
+// message was first stored, so this may take two reads more than two. ok is false when the
 // message is gone. Safe for concurrent use if get is: a home calls it outside Apply.
 func ReadMessage(dst []byte, group uint16, inc command.Incarnation, message uint64,
 	get func(key, dst []byte) (value []byte, ok bool, err error),
 ) (body []byte, ok bool, err error) {
-	key := MessageKey(make([]byte, 0, 32), group, inc, message)
+	key := appendMessageKey(make([]byte, 0, 32), group, keyMessage, inc, message)
+	if dst, ok, err = readHead(key, dst, get); !ok || err != nil {
+		return dst, false, err
+	}
+	key = MessageKey(key[:0], group, inc, message)
 	if body, ok, err = get(key, dst); ok || err != nil {
 		return body, ok, err
 	}
@@ -80,6 +84,20 @@ func ReadMessage(dst []byte, group uint16, inc command.Incarnation, message uint
 		return dst, false, f.err
 	}
 	return get(MessageKey(key[:0], group, inc, message), dst)
+}
+
+// readHead appends the head that stands behind the size in a message's record.
+func readHead(key, dst []byte, get func(key, dst []byte) (value []byte, ok bool, err error)) (head []byte, ok bool, err error) {
+	before := len(dst)
+	if dst, ok, err = get(key, dst); !ok || err != nil {
+		return dst, ok, err
+	}
+	f := fields{b: dst[before:]}
+	f.uint()
+	if f.err != nil {
+		return dst[:before], false, f.err
+	}
+	return append(dst[:before], f.b...), true, nil
 }
 
 // BodyRange is the range of keys that Load doesn't need: bodies.

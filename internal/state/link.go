@@ -31,6 +31,8 @@ type link struct {
 	// charged: the oldest delivery of a lost connection has its failure.
 	charged bool
 
+	filter *filter // its selector, nil: none
+
 	messages uint32 // allowance [3.4]
 	bytes    uint64
 	handed   uint64 // hand-outs ever
@@ -66,10 +68,18 @@ func (m *Machine) addLink(l *link) {
 	}
 	m.linkByID[l.id] = l
 	if !l.ended && l.ending == 0 {
-		insertLink(&l.sub.links, l)
+		m.joinSubscription(l)
 	}
 	if l.conn != nil {
 		l.conn.links[l.number] = l
+	}
+}
+
+// joinSubscription makes a link one of its subscription's living ones.
+func (m *Machine) joinSubscription(l *link) {
+	insertLink(&l.sub.links, l)
+	if l.filter != nil {
+		insertLink(&l.sub.filtered, l)
 	}
 }
 
@@ -127,6 +137,9 @@ func (m *Machine) checkLinkOpen(c *command.LinkOpen, p *plan) verdict {
 	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create); no != nil {
 		return p.refuse(no)
 	}
+	if no := checkFilter(c.Filter); no != nil {
+		return p.refuse(no)
+	}
 	return act
 }
 
@@ -139,7 +152,7 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	var l *link
 	if s := p.session; s != nil {
 		if old := s.links[c.Name]; old != nil {
-			if c.Resume && !c.Presettled && !old.presettled && old.sub == a.queue {
+			if c.Resume && !c.Presettled && !old.presettled && old.sub == a.queue && old.sameFilter(c.Filter) {
 				if old.conn != nil && !old.ended {
 					m.stolen(old.conn, old.number)
 				}
@@ -155,6 +168,7 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	}
 	if l == nil {
 		l = &link{id: id, sub: a.queue, conn: p.conn, number: c.Link, session: p.session, name: c.Name, presettled: c.Presettled}
+		l.filter, _ = newFilter(c.Filter) // checked
 		m.addLink(l)
 		if l.session != nil {
 			l.session.links[l.name] = l
@@ -173,7 +187,7 @@ func (m *Machine) adopt(l *link, c *conn, number uint32) {
 	m.setAllowance(l, 0, 0)
 	if l.ended {
 		l.ended = false
-		insertLink(&l.sub.links, l)
+		m.joinSubscription(l)
 	}
 	l.conn, l.number, l.lost, l.told = c, number, 0, 0
 	c.links[number] = l
@@ -283,6 +297,10 @@ func (m *Machine) stopLink(l *link) {
 
 // leaveSubscription takes a link off its subscription's living ones.
 func (m *Machine) leaveSubscription(l *link) {
+	if l.filter != nil {
+		removeLink(&l.sub.filtered, l)
+		l.filter.matched = nil
+	}
 	if removeLink(&l.sub.links, l) && !l.sub.address.dying && len(l.sub.picky) > 0 {
 		m.forgetExclusions(l.sub)
 	}

@@ -271,7 +271,7 @@ func (m *loader) queueRecord(kind byte, k, v *fields) error {
 	a.place.stored = true
 	s := a.queue
 	a.next, s.cursor, s.turn, s.purgeGen = v.uint(), v.uint(), v.uint(), uint32(v.uint())
-	s.purgeFrom, s.purgeTo = v.uint(), v.uint()
+	s.purgeFrom, s.purgeTo, s.taken = v.uint(), v.uint(), v.uint()
 	return nil
 }
 
@@ -284,6 +284,9 @@ func (m *loader) link(kind byte, k, v *fields) error {
 		}
 		l.allow.stored = true
 		l.messages, l.bytes, l.handed, l.told = uint32(v.uint()), v.uint(), v.uint(), v.uint()
+		if l.filter != nil {
+			l.filter.scan = v.uint()
+		}
 		return nil
 	}
 	a := m.byInc[command.Incarnation(v.uint())]
@@ -307,6 +310,13 @@ func (m *loader) link(kind byte, k, v *fields) error {
 		}
 	}
 	l.name = v.string()
+	if flags&32 != 0 {
+		var err error
+		if l.filter, err = newFilter(v.b); err != nil {
+			return stored(err)
+		}
+		v.b = nil
+	}
 	m.addLink(l)
 	if flags&16 != 0 {
 		l.session.links[l.name] = l
@@ -330,7 +340,9 @@ func (m *loader) message(kind byte, k, v *fields) error {
 	}
 	seq := k.be64()
 	if kind == keyMessage {
-		m.putMessage(a, seq, uint32(v.uint()))
+		mi := m.putMessage(a, seq, uint32(v.uint()))
+		m.messages.at(mi).head = m.keepHead(v.b)
+		v.b = nil
 		return nil
 	}
 	mi := m.find(a, seq)
@@ -383,13 +395,13 @@ func (m *loader) delivery(k, v *fields) error {
 		m.chain(link, di)
 		link.sub.inFlight++
 	default:
-		m.waits(a.queue, di)
+		m.gaveBack(a.queue, di)
 	}
 	return nil
 }
 
-// waits puts a given-back delivery where it was.
-func (m *loader) waits(s *subscription, di uint32) {
+// gaveBack puts a given-back delivery where it was.
+func (m *loader) gaveBack(s *subscription, di uint32) {
 	d := m.deliveries.at(di)
 	seq := m.messages.at(d.message).seq
 	if d.gen != s.purgeGen {
@@ -407,6 +419,7 @@ func (m *loader) waits(s *subscription, di uint32) {
 		return
 	}
 	s.returned.push(seq)
+	s.count++
 }
 
 // complete rebuilds what is derived, once all keys are there.
@@ -430,6 +443,7 @@ func (m *loader) complete() {
 			continue
 		}
 		s := a.queue
+		m.scanned(s)
 		m.touch(s)
 		if a.dying || s.purgeFrom < s.purgeTo || len(s.doomed) > 0 {
 			m.work(s)

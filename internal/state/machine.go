@@ -61,6 +61,7 @@ type Machine struct {
 	messages   slab[message]
 	deliveries slab[delivery]
 	chunks     slab[chunk]
+	cells      slab[cell] // of heads
 	chunkAt    map[chunkKey]uint32
 	overlays   map[uint32][]byte     // by message; only of those that have one
 	moved      map[uint32]origin     // by message; dead letters
@@ -93,6 +94,7 @@ type Machine struct {
 	keyBuf               []byte           // scratch
 	valueBuf             []byte           // scratch
 	scratch              []uint64         // scratch
+	headBuf              []byte           // scratch
 }
 
 // New is the machine before the first entry.

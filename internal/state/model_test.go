@@ -14,13 +14,14 @@ import (
 type model struct {
 	messages []*modelMessage // in the order sent
 	links    []*modelLink    // in the order attached
-	turn     int             // place in links of the last one that got something
+	turn     int             // place in links of the last one that got something, -1: none has
 	dead     []string
 	consumed map[string]bool
 }
 
 type modelMessage struct {
 	body            string
+	colour          int
 	ref             command.DeliveryRef
 	count, failures int
 	seen            bool
@@ -34,6 +35,7 @@ type modelLink struct {
 	number    uint32
 	allowance int
 	gone      bool
+	colour    int // what its selector asks for, 0: all
 	told      uint64
 	holds     []*modelMessage // in the order handed out
 }
@@ -44,7 +46,9 @@ func (m *model) handOut() (told []string) {
 	for misses, at := 0, m.turn; misses < len(m.links); {
 		at = (at + 1) % len(m.links)
 		l := m.links[at]
-		i := slices.IndexFunc(m.messages, func(x *modelMessage) bool { return x.holder == nil && !slices.Contains(x.not, l) })
+		i := slices.IndexFunc(m.messages, func(x *modelMessage) bool {
+			return x.holder == nil && !slices.Contains(x.not, l) && (l.colour == 0 || l.colour == x.colour)
+		})
 		if l.gone || l.allowance == 0 || i < 0 {
 			misses++
 			continue
@@ -149,9 +153,11 @@ func (g *rig) received(l *modelLink) (n uint64, unseen []*modelMessage) {
 type rig struct {
 	*bundle
 	model
-	r     *rand.Rand
-	conns []*peer
-	sent  int
+	r *rand.Rand
+	// colours is how many there are; of 0 no link has a selector.
+	colours int
+	conns   []*peer
+	sent    int
 }
 
 func (g *rig) living() (all []*modelLink) {
@@ -185,8 +191,11 @@ func (g *rig) step() {
 	if len(living) == 0 || k < 4 && len(living) < 5 {
 		p := g.conns[g.r.IntN(len(g.conns))]
 		l := &modelLink{conn: p, number: uint32(len(g.links) + 1)}
+		if g.colours > 0 {
+			l.colour = g.r.IntN(g.colours + 1)
+		}
 		g.links = append(g.links, l)
-		p.do(p.node, &command.LinkOpen{Conn: p.id, Link: l.number, Address: "q", Create: true})
+		p.do(p.node, &command.LinkOpen{Conn: p.id, Link: l.number, Address: "q", Create: true, Filter: colours(g, l.colour)})
 		return
 	}
 	l := living[g.r.IntN(len(living))]
@@ -195,6 +204,10 @@ func (g *rig) step() {
 	case k < 35:
 		g.sent++
 		x := &modelMessage{body: fmt.Sprint(g.sent), ref: command.DeliveryRef{Message: uint64(g.sent)}}
+		if g.colours > 0 {
+			x.colour = 1 + g.r.IntN(g.colours)
+			x.body = string(coloured(x.body, x.colour))
+		}
 		g.messages = append(g.messages, x)
 		p.do(p.node, &command.Send{Conn: p.id, Link: 1000, Address: "q", Message: []byte(x.body)})
 	case k < 55:
@@ -286,11 +299,12 @@ func (g *rig) compare() {
 }
 
 // C11, C13: the queue hands out what the naive model hands out, in its order, and each
-// message is in exactly one place.
+// message is in exactly one place; with selectors and without.
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range uint64(50) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			g := &rig{bundle: newBundle(t), r: rand.New(rand.NewPCG(seed, 7)), model: model{consumed: make(map[string]bool)}}
+			g := &rig{bundle: newBundle(t), r: rand.New(rand.NewPCG(seed, 7)), model: model{turn: -1, consumed: make(map[string]bool)}}
+			g.colours = int(seed%2) * (1 + int(seed%3))
 			for n := range command.NodeID(3) {
 				g.conns = append(g.conns, g.connect(n+1, "c"))
 			}

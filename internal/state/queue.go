@@ -62,8 +62,8 @@ func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 		m.dropLink(l)
 		m.steps++
 	}
-	s.links, s.ready, s.returning, s.inFlight = nil, nil, 0, 0
-	s.returned, s.picky, s.doomed = nil, nil, nil
+	s.links, s.ready, s.filtered, s.returning, s.inFlight = nil, nil, nil, 0, 0
+	s.returned, s.picky, s.doomed, s.count, s.taken = nil, nil, nil, 0, 0
 	s.purgeFrom, s.purgeTo = 1, a.next
 	m.markPlace(a)
 	m.work(s)
@@ -101,12 +101,16 @@ func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 	for _, p := range s.picky {
 		delete(m.excluded, m.deliveryOf(s, m.find(a, p.seq)))
 		s.returned.push(p.seq)
+		s.count++
 	}
 	s.picky = nil
-	if len(s.returned) > 0 {
+	if s.count > 0 {
 		s.doomed = append(s.doomed, doomedHeap{s.purgeGen, s.returned})
 	}
-	s.returned = nil
+	s.returned, s.count, s.taken = nil, 0, 0
+	for _, l := range s.filtered {
+		l.filter.matched = nil
+	}
 	s.purgeGen++
 	if s.purgeFrom >= s.purgeTo {
 		s.purgeFrom = s.cursor

@@ -7,8 +7,9 @@ import (
 // What things cost in memory, in bytes, as the count against the nodes' budgets has it [8.5]: about what they take, and part of
 // the behaviour of the feature level, since refusals hang on it [7.1].
 const (
-	messageCost  = 48
+	messageCost  = 56
 	chunkCost    = 336
+	cellCost     = 80
 	deliveryCost = 96
 	movedCost    = 64
 	overlayCost  = 64 // and its bytes
@@ -84,7 +85,7 @@ func (m *Machine) memoryRoom() command.Room {
 // memoryUsed is the count against the budget. What is counted here one by one is the same behind an entry and after Load.
 func (m *Machine) memoryUsed() uint64 {
 	n := m.kept
-	n += uint64(m.messages.live())*messageCost + uint64(m.chunks.live())*chunkCost + uint64(m.deliveries.live())*deliveryCost
+	n += uint64(m.messages.live())*messageCost + uint64(m.chunks.live())*chunkCost + uint64(m.deliveries.live())*deliveryCost + uint64(m.cells.live())*cellCost
 	n += uint64(len(m.moved)) * movedCost
 	n += uint64(len(m.byInc))*queueCost + uint64(len(m.linkByID))*linkCost
 	n += uint64(len(m.conns))*connCost + uint64(len(m.sessions))*sessionCost + uint64(len(m.streams))*streamCost

@@ -1,15 +1,18 @@
 package state
 
-// A subscription is a cursor and the set of what was handed out before it: each
+// A subscription is a cursor and the set of what was handed out: each
 // message below the cursor has a delivery, held by a link or given back, or is gone.
-// Exception: those of an unfinished purge have none.
+// Exception: those of an unfinished purge have none. From the cursor on messages wait that have no delivery; the others there were taken
+// from among them, by links with selectors.
 type subscription struct {
 	id      uint64 // a queue's is its address's incarnation
 	address *address
 	cursor  uint64 // number of the first message never handed out
+	taken   uint64 // how many numbers from the cursor on have no message that waits there
 	// returned are the numbers of messages given back; they go out before the cursor,
-	// in their place (C11).
+	// in their place (C11). Where links have selectors it has old entries besides: count says how many are true.
 	returned seqHeap
+	count    int
 	// picky are those given back that some link must not get [3.9], ascending.
 	picky []pickyMessage
 	// doomed are those given back before a purge, whose job is under way: a heap of each purge, the oldest first.
@@ -20,6 +23,7 @@ type subscription struct {
 	purgeFrom, purgeTo uint64
 	links              []*link // not ended, attached or in grace, by id
 	ready              []*link // of those, the ones with an allowance, by id
+	filtered           []*link // of links, the ones with a selector, by id
 	turn               uint64  // id of the link that got the last message
 	inFlight           uint64
 	returning          int // links whose return job is under way: nothing is handed out (C11)
@@ -42,9 +46,12 @@ type pickyMessage struct {
 
 func (p pickyMessage) compare(seq uint64) int { return compare(p.seq, seq) }
 
+// fresh counts the messages that wait from the cursor on.
+func (s *subscription) fresh() uint64 { return s.address.next - s.cursor - s.taken }
+
 // waiting counts the messages that nobody holds, without those of a purge.
 func (s *subscription) waiting() uint64 {
-	return s.address.next - s.cursor + uint64(len(s.returned)+len(s.picky))
+	return s.fresh() + uint64(s.count+len(s.picky))
 }
 
 // attached counts the links that are on a connection.
