@@ -126,7 +126,7 @@ func (n *node) principals() (names []string) {
 	return names
 }
 
-// TestUsersLogIn by each mechanism; the principal is the user's name from there on.
+// Checklist 3, 5: TestUsersLogIn by each mechanism; the principal is the user's name from there on.
 func TestUsersLogIn(t *testing.T) {
 	n := guarded(t, newBook(t), func(c *Config) { c.Plain = true })
 	for _, m := range []engine.SASLMechanism{
@@ -148,7 +148,7 @@ func TestUsersLogIn(t *testing.T) {
 	}
 }
 
-// TestUsersAreRefused with code 1 after a barrier, and with code 4, "try another", without one (C16).
+// Checklist 3, 7, 112: TestUsersAreRefused with code 1 after a barrier, and with code 4, "try another", without one (C16).
 func TestUsersAreRefused(t *testing.T) {
 	b := newBook(t)
 	n := guarded(t, b, func(c *Config) { c.Plain = true })
@@ -661,7 +661,7 @@ func TestBoundToTLS(t *testing.T) {
 	}
 }
 
-// TestCertificates that are no user's, or nobody's, or the wrong one's.
+// Checklist 6, 7: TestCertificates that are no user's, or nobody's, or the wrong one's.
 func TestCertificates(t *testing.T) {
 	n, ca := secured(t, newBook(t))
 	for _, tc := range []struct {

@@ -516,7 +516,7 @@ func TestStopWithoutAReader(t *testing.T) {
 	_ = ours.Close()
 }
 
-// C12: the end of the epoch closes connections; new ones are refused until the next.
+// C12, checklist 112: the end of the epoch closes connections; new ones are refused until the next.
 func TestEndOfEpoch(t *testing.T) {
 	n := start(t)
 	c := n.connect("c")
