@@ -143,7 +143,7 @@ func TestRow046SendersCredit(t *testing.T) {
 	}
 	granted, x := f.LinkCredit.V, f
 	for sent := uint32(1); sent <= 3*granted; sent++ {
-		if x.DeliveryCount.V+x.LinkCredit.V-l.count == 0 {
+		for x.DeliveryCount.V+x.LinkCredit.V-l.count == 0 {
 			x = expect[*amqp.Flow](p)
 		}
 		l.send(text("x"), func(x *amqp.Transfer) { x.Settled = amqp.Some(true) })
