@@ -13,6 +13,9 @@ import (
 type ReceiverOptions struct {
 	// Name of the link, unique in the client; empty: a made one.
 	Name string
+	// Selector says which messages to receive, in the language of JMS: price > 10 AND region = 'EU'. Empty: all. What it doesn't fit stays
+	// in the queue for others. *Error where it isn't valid.
+	Selector string
 	// Prefetch is how many deliveries may wait in the client (default 100, at most 10,000). With 1 a message is asked for only when Receive is called,
 	// which costs a round trip; none waits here but one that comes after a Receive whose context has ended.
 	Prefetch int
@@ -41,7 +44,7 @@ func (s *Session) NewReceiver(ctx context.Context, address string, opts *Receive
 	}
 	r := &Receiver{s: s, notify: make(chan struct{}, 1)}
 	err := s.d.begin(ctx, func() *client.Op {
-		r.core = s.core.NewReceiver(address, o.Name, o.Prefetch)
+		r.core = s.core.Receive(client.Source{Address: address, Selector: o.Selector, Name: o.Name, Prefetch: o.Prefetch})
 		r.core.Data = r
 		return &r.core.Attaching
 	})

@@ -35,6 +35,8 @@ type cluster struct {
 	detachQuestions bool // each question ends its link
 	sessionLimit    bool // no further session
 	replies         int
+	filters         bool // filters are honoured
+	selectors       []string
 	closeBehind     bool // the next answer to Begin has a Close behind it
 }
 
@@ -365,6 +367,17 @@ func (b *brokerConn) attachReceiver(s *bSession, ev engine.Event, reply amqp.Att
 			reply.Unsettled = append(reply.Unsettled, amqp.Unsettled{Tag: u.Tag, State: r})
 		}
 	}
+	source := *ev.Attach.Source
+	for _, f := range source.Filter {
+		if d, ok := f.Value.(*amqp.Described); ok {
+			text, _ := d.Value.(string)
+			b.c.selectors = append(b.c.selectors, text)
+		}
+	}
+	if !b.c.filters {
+		source.Filter = nil
+	}
+	reply.Source = &source
 	_ = ev.Link.Accept(reply)
 	ev.Link.Data = x
 	b.senders = append(b.senders, x)

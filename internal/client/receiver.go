@@ -24,6 +24,7 @@ type Receiver struct {
 
 	session       *Session
 	name, address string
+	selector      string
 	prefetch      int
 	link          *engine.Link
 	err           error
@@ -41,15 +42,28 @@ type Receiver struct {
 	again       []*Settlement        // outcomes to be told anew
 }
 
-// NewReceiver begins to attach a receiver; name is made if empty, prefetch 0 is the default.
+// Source is what a receiver asks for.
+type Source struct {
+	Address  string
+	Selector string // which messages; empty: all
+	Name     string // of the link; empty: a made one
+	Prefetch int    // 0: the default
+}
+
+// NewReceiver is Receive without a selector.
 func (s *Session) NewReceiver(address, name string, prefetch int) *Receiver {
-	if name == "" {
-		name = s.linkName("r", address)
+	return s.Receive(Source{Address: address, Name: name, Prefetch: prefetch})
+}
+
+// Receive begins to attach a receiver.
+func (s *Session) Receive(from Source) *Receiver {
+	if from.Name == "" {
+		from.Name = s.linkName("r", from.Address)
 	}
-	if prefetch <= 0 {
-		prefetch = DefaultPrefetch
+	if from.Prefetch <= 0 {
+		from.Prefetch = DefaultPrefetch
 	}
-	r := &Receiver{session: s, name: name, address: address, prefetch: min(prefetch, maxHeld)}
+	r := &Receiver{session: s, name: from.Name, address: from.Address, selector: from.Selector, prefetch: min(from.Prefetch, maxHeld)}
 	if s.err != nil {
 		r.err = s.err
 		s.core.finish(&r.Attaching, s.err)
@@ -83,6 +97,9 @@ func (r *Receiver) attachNow() {
 	a.SenderSettleMode = amqp.SenderSettleUnsettled
 	a.ReceiverSettleMode = amqp.ReceiverSettleSecond
 	a.Source = &amqp.Source{Address: amqp.Some(r.address), Outcomes: outcomes, DefaultOutcome: &amqp.Modified{DeliveryFailed: true}}
+	if r.selector != "" {
+		a.Source.Filter = amqp.Map{{Key: amqp.FilterSelector, Value: &amqp.Described{Descriptor: amqp.FilterSelector, Value: r.selector}}}
+	}
 	a.Target = &amqp.Target{Address: amqp.Some(r.session.core.cfg.ContainerID)}
 	r.byTag, r.awaited = nil, 0
 	if r.Attaching.done && !r.session.Rollback {
@@ -136,6 +153,11 @@ func (r *Receiver) topUp() {
 // attached: for each delivery that we named: still ours (its transfer follows), applied before, or lost [3.3].
 func (r *Receiver) attached(ev *engine.Event) {
 	if ev.Refused {
+		return
+	}
+	if r.selector != "" && (ev.Attach.Source == nil || len(ev.Attach.Source.Filter) == 0) {
+		_ = ev.Link.Detach(true, nil)
+		r.fail(fmt.Errorf("oncemq: the broker ignores the selector of the receiver of %q: it would hand out all messages", r.address))
 		return
 	}
 	if r.byTag != nil {

@@ -1,10 +1,13 @@
 package protocol
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/oncemq/oncemq"
 	"github.com/oncemq/oncemq/internal/amqp"
 )
 
@@ -116,4 +119,49 @@ func TestRow033InvalidSelector(t *testing.T) {
 	s.handle = 0
 	s.receiver(queueName(t))
 	p.quiet()
+}
+
+// The Go client's receivers take what their selector fits, also in transactions, and say where it isn't one.
+func TestGoClientSelector(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := oncemq.Dial(ctx, "amqp://"+address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	s, err := c.OpenSession(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := queueName(t)
+	snd, err := s.NewSender(ctx, q, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		m := &oncemq.Message{Value: fmt.Sprint(i), Properties: map[string]any{"n": int64(i), "region": []string{"EU", "US"}[i%2]}}
+		if err := snd.Send(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.NewReceiver(ctx, q, &oncemq.ReceiverOptions{Selector: "n > 3 AND region = 'EU'"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"4", "6", "8"} {
+		d, err := r.Receive(ctx)
+		if err != nil || d.Message.Value != want {
+			t.Fatalf("%v, %v; want %s", d, err, want)
+		}
+		err = s.InTx(ctx, func(tx *oncemq.Tx) error { return tx.Accept(d) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refused *oncemq.Error
+	if _, err := s.NewReceiver(ctx, q, &oncemq.ReceiverOptions{Selector: "n >"}); !errors.As(err, &refused) || refused.Condition != "amqp:invalid-field" {
+		t.Errorf("%v", err)
+	}
+	wantQueue(t, q, "0", "1", "2", "3", "5", "7", "9")
 }
