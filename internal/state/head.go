@@ -71,7 +71,7 @@ type cell struct {
 	data [cellBytes]byte
 }
 
-const cellBytes = 60
+const cellBytes = 28
 
 // keepHead stores a head, whose length goes before it, and returns its first cell, 0 for an empty one.
 func (m *Machine) keepHead(head []byte) uint32 {

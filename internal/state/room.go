@@ -9,7 +9,7 @@ import (
 const (
 	messageCost  = 56
 	chunkCost    = 336
-	cellCost     = 80
+	cellCost     = 40
 	deliveryCost = 96
 	movedCost    = 64
 	overlayCost  = 64 // and its bytes

@@ -81,7 +81,7 @@ func memory(t *testing.T, enough func(w *World, stored *atomic.Int64)) {
 		cancel()
 		programs.Wait()
 		used := w.status(w.Nodes[0]).Room.MemoryUsed - before
-		if bytes := int64(used) / stored.Load(); bytes < 48 || bytes > 72 {
+		if bytes := int64(used) / stored.Load(); bytes < 80 || bytes > 120 {
 			t.Errorf("%d messages, %d bytes of state counted each", stored.Load(), bytes)
 		}
 		var said strings.Builder
