@@ -226,6 +226,15 @@ func (c *Conn) refuseInTx(t *tx, p *producer, d *engine.Delivery, err *amqp.Erro
 // settleInTx enlists outcomes that take effect on commit (T13).
 func (c *Conn) settleInTx(k *consumer, deliveries []*engine.Delivery, state *amqp.TransactionalState, settled bool) {
 	t := c.txOf(state.TxnID)
+	if t == nil && !k.s.id.IsZero() {
+		// Said behind a declare that is refused just now: the client learns that by the refusal. What it has settled goes back.
+		for _, d := range deliveries {
+			if o, ok := d.Data.(*out); ok && settled {
+				c.giveBackAs(k, o, command.Disposition{Outcome: command.Modified, Failed: true})
+			}
+		}
+		return
+	}
 	if t == nil || t.phase == txDeciding && !settled {
 		c.detach(k.link, *refuse(amqp.ErrCondTransactionUnknownID, "there is no such transaction: declare one"))
 		return

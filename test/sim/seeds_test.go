@@ -120,7 +120,7 @@ func TestSeeds(t *testing.T) {
 }
 
 // found are seeds that have found a fault once (docs/faults.md).
-var found = []uint64{2519, 15765, 22324, 24566, 25047, 30326, 32756, 35508, 37093, 39157, 50839, 53012, 54420, 55239, 57997, 72055, 82229, 207104}
+var found = []uint64{2519, 15765, 22324, 24566, 25047, 30326, 32756, 35508, 37093, 39157, 50839, 53012, 54420, 55239, 57997, 9565, 72055, 82229, 207104}
 
 // TestSeedsThatFound runs those again.
 func TestSeedsThatFound(t *testing.T) {
