@@ -19,7 +19,7 @@ func (c *Conn) acquire(k *consumer, txnID any) bool {
 		t = c.txOf(id)
 		switch {
 		case t == nil || t.phase == txDeciding:
-			c.detach(k.link, *refuse(amqp.ErrCondTransactionUnknownID, "there is no such transaction: declare one"))
+			c.detach(k.link, *unknownTx())
 			return false
 		case t.phase == txDead:
 			c.detach(k.link, *refuse(amqp.ErrCondTransactionRollback, t.reason))

@@ -198,10 +198,15 @@ func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.Transaction
 	}
 }
 
+// unknownTx is the error about a txn-id that names no transaction.
+func unknownTx() *amqp.Error {
+	return refuse(amqp.ErrCondTransactionUnknownID, "there is no such transaction: declare one")
+}
+
 // refuseUnknown refuses what belongs to a transaction that there is not: the link ends, since its sender and we don't agree on what is
 // going on. A client of ours hears it of each message: it may have said them behind a declare that is refused just now.
 func (c *Conn) refuseUnknown(p *producer, d *engine.Delivery) {
-	err := refuse(amqp.ErrCondTransactionUnknownID, "there is no such transaction: declare one")
+	err := unknownTx()
 	if p.s.id.IsZero() {
 		c.detach(p.link, *err)
 		return
@@ -236,7 +241,7 @@ func (c *Conn) settleInTx(k *consumer, deliveries []*engine.Delivery, state *amq
 		return
 	}
 	if t == nil || t.phase == txDeciding && !settled {
-		c.detach(k.link, *refuse(amqp.ErrCondTransactionUnknownID, "there is no such transaction: declare one"))
+		c.detach(k.link, *unknownTx())
 		return
 	}
 	outcome := state.Outcome

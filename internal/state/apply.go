@@ -24,6 +24,7 @@ const (
 type plan struct {
 	conn     *conn
 	link     *link
+	filter   *filter // of a link that opens
 	sender   *sender
 	address  *address
 	session  *session

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/oncemq/oncemq/internal/command"
 	"github.com/oncemq/oncemq/internal/selector"
 )
 
@@ -17,7 +16,7 @@ type filter struct {
 	matched seqHeap
 }
 
-// newFilter is nil for an empty one. Errors are of what a home must not send.
+// newFilter is nil for an empty one. Errors are of what this version can't read: its home would have to be a newer one.
 func newFilter(encoded []byte) (*filter, error) {
 	if len(encoded) == 0 {
 		return nil, nil
@@ -47,6 +46,22 @@ func (m *Machine) waits(s *subscription, seq uint64, mi uint32) bool {
 	return d.link == 0 && d.gen == s.purgeGen
 }
 
+// givenBack is the delivery of a message that was given back when the purge generation was gen, and that nobody has taken since; else 0.
+func (m *Machine) givenBack(s *subscription, seq uint64, gen uint32) uint32 {
+	mi := m.find(s.address, seq)
+	if mi == 0 {
+		return 0
+	}
+	di := m.deliveryOf(s, mi)
+	if di == 0 {
+		return 0
+	}
+	if d := m.deliveries.at(di); d.link != 0 || d.gen != gen {
+		return 0
+	}
+	return di
+}
+
 // headPerStep is how many bytes of a head a selector reads as one step.
 const headPerStep = 4096
 
@@ -69,8 +84,8 @@ func (m *Machine) matched(s *subscription, l *link) (seq uint64, ok bool) {
 		if seq, ok = f.matched.top(); !ok {
 			return 0, false
 		}
-		if mi := m.find(s.address, seq); mi != 0 && m.deliveryOf(s, mi) != 0 && m.waits(s, seq, mi) {
-			if e, picky := m.excluded[m.deliveryOf(s, mi)]; !picky || !e.has(l.id) {
+		if di := m.givenBack(s, seq, s.purgeGen); di != 0 {
+			if e, picky := m.excluded[di]; !picky || !e.has(l.id) {
 				return seq, true
 			}
 		}
@@ -134,8 +149,8 @@ func (m *Machine) top(s *subscription) (seq uint64, ok bool) {
 
 // returns says that an entry of returned is true.
 func (m *Machine) returns(s *subscription, seq uint64) bool {
-	mi := m.find(s.address, seq)
-	return mi != 0 && m.deliveryOf(s, mi) != 0 && m.waits(s, seq, mi) && m.excluded[m.deliveryOf(s, mi)].n == 0
+	di := m.givenBack(s, seq, s.purgeGen)
+	return di != 0 && m.excluded[di].n == 0
 }
 
 // putReturned makes a message one of those given back.
@@ -171,14 +186,6 @@ func (m *Machine) skipTaken(s *subscription, budget int) (skipped int, done bool
 
 // sameFilter says that a link has that selector.
 func (l *link) sameFilter(encoded []byte) bool { return bytes.Equal(l.filter.bytes(), encoded) }
-
-// checkFilter refuses a selector that this version can't read: its home would have to be a newer one.
-func checkFilter(encoded []byte) *command.Refusal {
-	if _, err := newFilter(encoded); err != nil {
-		return refusal(condInvalid, "the selector can't be read: %v", err)
-	}
-	return nil
-}
 
 // scanned finds again what has come back below where links with selectors have looked.
 func (m *loader) scanned(s *subscription) {

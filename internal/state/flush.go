@@ -263,12 +263,15 @@ func (m *Machine) flushMessage(c *createdMessage) {
 	p := m.messages.at(c.index)
 	p.fresh = 0
 	inc := m.addresses[p.address].inc
-	m.valueBuf = m.head(putUint(m.valueBuf[:0], uint64(p.size&sizeMask)), c.index)
+	m.valueBuf = putUint(m.valueBuf[:0], uint64(p.size&sizeMask))
+	size := len(m.valueBuf)
+	m.valueBuf = m.head(m.valueBuf, c.index)
+	head := len(m.valueBuf) - size
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMessage, inc, p.seq)
 	m.insert(m.keyBuf, m.valueBuf)
 	if p.size&flagMoved == 0 {
 		m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyBody, inc, p.seq)
-		m.insert(m.keyBuf, c.payload[splitHead(c.payload).size:])
+		m.insert(m.keyBuf, c.payload[head:])
 		return
 	}
 	from := m.moved[c.index]

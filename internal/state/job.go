@@ -59,7 +59,7 @@ func (m *Machine) giveAll(l *link, limit int) {
 func (m *Machine) clean(s *subscription, limit int) bool {
 	a := s.address
 	for !a.dying && len(s.doomed) > 0 {
-		mi, ok := m.doomed(s, &s.doomed[0])
+		di, ok := m.doomed(s, &s.doomed[0])
 		if !ok {
 			s.doomed = slices.Delete(s.doomed, 0, 1)
 			continue
@@ -68,7 +68,8 @@ func (m *Machine) clean(s *subscription, limit int) bool {
 			return false
 		}
 		s.doomed[0].numbers.pop()
-		m.dropDelivery(s, m.deliveryOf(s, mi))
+		mi := m.deliveries.at(di).message
+		m.dropDelivery(s, di)
 		m.drop(a, mi, false)
 	}
 	done := m.cleanRange(s, limit)
@@ -83,18 +84,16 @@ func (m *Machine) clean(s *subscription, limit int) bool {
 	return true
 }
 
-// doomed is the first message of what a purge found given back; false: none is left. Old entries, which links with selectors had taken, go: they
+// doomed is the delivery of the first message of what a purge found given back; false: none is left. Old entries, which links with selectors had taken, go: they
 // aren't steps, since a restart doesn't have them.
-func (m *Machine) doomed(s *subscription, heap *doomedHeap) (mi uint32, ok bool) {
+func (m *Machine) doomed(s *subscription, heap *doomedHeap) (di uint32, ok bool) {
 	for {
 		seq, ok := heap.numbers.top()
 		if !ok {
 			return 0, false
 		}
-		if mi = m.find(s.address, seq); mi != 0 {
-			if di := m.deliveryOf(s, mi); di != 0 && m.deliveries.at(di).link == 0 && m.deliveries.at(di).gen == heap.gen {
-				return mi, true
-			}
+		if di = m.givenBack(s, seq, heap.gen); di != 0 {
+			return di, true
 		}
 		heap.numbers.pop()
 	}

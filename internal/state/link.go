@@ -137,8 +137,9 @@ func (m *Machine) checkLinkOpen(c *command.LinkOpen, p *plan) verdict {
 	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create); no != nil {
 		return p.refuse(no)
 	}
-	if no := checkFilter(c.Filter); no != nil {
-		return p.refuse(no)
+	var err error
+	if p.filter, err = newFilter(c.Filter); err != nil {
+		return p.refuse(refusal(condInvalid, "the selector can't be read: %v", err))
 	}
 	return act
 }
@@ -167,8 +168,7 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 		}
 	}
 	if l == nil {
-		l = &link{id: id, sub: a.queue, conn: p.conn, number: c.Link, session: p.session, name: c.Name, presettled: c.Presettled}
-		l.filter, _ = newFilter(c.Filter) // checked
+		l = &link{id: id, sub: a.queue, conn: p.conn, number: c.Link, session: p.session, name: c.Name, presettled: c.Presettled, filter: p.filter}
 		m.addLink(l)
 		if l.session != nil {
 			l.session.links[l.name] = l

@@ -174,7 +174,7 @@ func TestRowT14AcquiredElsewhere(t *testing.T) {
 	l.flow(1, acquiring(one))
 	s.settle(l.acquires(one, "1").id, of(two, &amqp.Accepted{}))
 	c.wantDetach(amqp.ErrCondTransactionRollback)
-	eventually2(t, p, q)
+	givesBack(t, p, q)
 
 	q = filled(t, "1")
 	p = open(t)
@@ -184,11 +184,11 @@ func TestRowT14AcquiredElsewhere(t *testing.T) {
 	l.flow(1, acquiring(one))
 	s.settle(l.acquires(one, "1").id, &amqp.Accepted{})
 	c.wantRejected(c.sendDischarge(one, false), amqp.ErrCondTransactionRollback)
-	eventually2(t, p, q)
+	givesBack(t, p, q)
 }
 
-// eventually2 closes a connection and waits for the one message that it gives back.
-func eventually2(t *testing.T, p *peer, q string) {
+// givesBack closes a connection and waits for the one message that it gives back.
+func givesBack(t *testing.T, p *peer, q string) {
 	t.Helper()
 	p.close()
 	eventually(t, q, "1")
@@ -206,7 +206,7 @@ func TestRow101LargeTransactions(t *testing.T) {
 			l.send(text(fmt.Sprint(i)), in(txn), func(x *amqp.Transfer) { x.Settled = amqp.Some(true) })
 			if i%100 == 99 { // the node has seen them all, and topped the credit up
 				_ = p.nc.SetDeadline(deadline())
-				echo2(s)
+				echoSession(s)
 			}
 		}
 		if n > 10_000 {

@@ -94,7 +94,7 @@ func TestRow030MaxMessageSize(t *testing.T) {
 		l.put(x, part)
 		x = &amqp.Transfer{Handle: l.handle, More: true}
 		if s.nextOut%512 == 0 {
-			echo2(s)
+			echoSession(s)
 		}
 	}
 	l.wantDetach(amqp.ErrCondMessageSizeExceeded)
@@ -134,7 +134,7 @@ func TestRow035StolenLink(t *testing.T) {
 			old := s.attached(attach())
 			next := s
 			if elsewhere {
-				echo2(s) // its credit has come
+				echoSession(s) // its credit has come
 				next = p.begin()
 			}
 			a := attach()

@@ -123,7 +123,7 @@ func TestRow069DispositionBehindDetach(t *testing.T) {
 	l, ms = s.got(q, "1", "2")
 	l.detach(false)
 	s.settle(ms[1].id, &amqp.Accepted{})
-	echo2(s)
+	echoSession(s)
 	p.close()
 	wantQueue(t, q, "1", "3")
 }

@@ -186,15 +186,15 @@ func TestRow021OurWindow(t *testing.T) {
 		}, nil)
 		s.nextDelivery++
 		if s.nextDelivery%100 == 0 {
-			echo2(s)
+			echoSession(s)
 		}
 	}
 	l.want(l.send(payload), &amqp.Accepted{})
 	p.quiet()
 }
 
-// echo2 asks for the session's state; flows of links may come before.
-func echo2(s *session) {
+// echoSession asks for the session's state; flows of links may come before.
+func echoSession(s *session) {
 	s.p.t.Helper()
 	f := s.flowFrame()
 	f.Echo = true
