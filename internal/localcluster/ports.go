@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"sync"
 )
 
 // firstEphemeral is where the kernel begins to take ports for outgoing connections.
@@ -17,7 +18,27 @@ func firstEphemeral() int {
 	return low
 }
 
-// FreeAddrs finds n loopback addresses (host:port) on which nobody listens now.
+// claims are the UDP ports of the numbers that this process has been given: as long as it lives, FreeAddrs gives them to no other process, though
+// nobody listens there yet. Guarded by claimMu; never closed.
+var (
+	claimMu sync.Mutex
+	claims  []net.PacketConn
+)
+
+// claim says that addr is this process's from now on, and wasn't anybody's.
+func claim(addr string) bool {
+	c, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return false
+	}
+	claimMu.Lock()
+	defer claimMu.Unlock()
+	claims = append(claims, c)
+	return true
+}
+
+// FreeAddrs finds n loopback addresses (host:port) on which nobody listens now, and which it gives to nobody else while this process lives. Safe for
+// concurrent use.
 func FreeAddrs(n int) ([]string, error) {
 	const lowest = 10000
 	span := firstEphemeral() - lowest
@@ -42,6 +63,9 @@ func FreeAddrs(n int) ([]string, error) {
 			continue
 		}
 		listeners = append(listeners, l)
+		if !claim(l.Addr().String()) {
+			continue
+		}
 		addrs = append(addrs, l.Addr().String())
 	}
 	if len(addrs) == n {

@@ -136,7 +136,7 @@ func (g *grown) configured(want state.Configuration) {
 	g.wait(fmt.Sprintf("the configuration %+v", want), func() bool {
 		for _, m := range g.nodes {
 			var got state.Configuration
-			err := m.Read(context.Background(), func(s *state.Machine) { got, _ = s.Configuration() })
+			err := m.Read(g.soon(), func(s *state.Machine) { got, _ = s.Configuration() })
 			if err != nil || string(state.AppendConfiguration(nil, &got)) != string(state.AppendConfiguration(nil, &want)) {
 				return false
 			}
@@ -172,7 +172,7 @@ func (g *grown) has(names ...string) {
 	g.t.Helper()
 	g.digests()
 	for _, m := range g.nodes {
-		err := m.Read(context.Background(), func(s *state.Machine) {
+		err := m.Read(g.soon(), func(s *state.Machine) {
 			for _, name := range names {
 				if _, ok := s.Queue(name); !ok {
 					g.t.Errorf("node %d doesn't have %q", m.id, name)

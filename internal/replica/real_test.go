@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ func (c *cluster) digests() {
 	c.wait("equal digests", func() bool {
 		var sums, indexes []uint64
 		for _, m := range c.nodes {
-			err := m.Read(context.Background(), func(s *state.Machine) {
+			err := m.Read(c.soon(), func(s *state.Machine) {
 				sums = append(sums, s.Digest())
 				indexes = append(indexes, m.Status().Applied)
 			})
