@@ -104,6 +104,8 @@ func TestFullDisksStall(t *testing.T) {
 	disks.full[first.id].Store(false)
 	c.wait("the first has room again", func() bool { return !first.RoomStatus().Waiting })
 	disks.full[second.id].Store(false)
+	// Who is closed while a write of the state waits leaves everything open, for the end of the process.
+	c.wait("the second has room again", func() bool { return !second.RoomStatus().Waiting })
 	c.ready()
 	room(command.RoomOK)
 	for _, m := range c.nodes {
