@@ -13,8 +13,9 @@ type address struct {
 	slot  uint32
 	inc   command.Incarnation
 	name  string
-	place object // the second record: next and the queue's position
-	next  uint64 // number of the next message, 1 and up
+	place object // the second record: lanes and the queue's position
+	// lanes are the numbers of the next message of each lane in use, in the order in which they are handed out. The usual lane is always there.
+	lanes []uint64
 	depth uint64 // messages in memory, those of an unfinished purge included
 	bytes uint64
 	// dying: deleted; a job takes the messages away. Nobody can reach it any more.
@@ -104,8 +105,8 @@ func (a *address) info() QueueInfo {
 
 // addQueue makes the address of a new incarnation, with its queue. The name is free.
 func (m *Machine) addQueue(inc command.Incarnation, name string) *address {
-	a := &address{inc: inc, name: name, next: 1}
-	a.queue = &subscription{id: uint64(inc), address: a, cursor: 1}
+	a := &address{inc: inc, name: name, lanes: []uint64{1}}
+	a.queue = &subscription{id: uint64(inc), address: a, lanes: []lane{{cursor: 1}}}
 	m.placeAddress(a)
 	m.byName[name] = a
 	m.markAddress(a)
@@ -171,9 +172,11 @@ func (m *Machine) putMessage(a *address, seq uint64, size uint32) uint32 {
 
 // store appends a message to a.
 func (m *Machine) store(a *address, payload []byte) {
-	i := m.putMessage(a, a.next, uint32(len(payload)))
-	m.messages.at(i).head = m.keepHead(payload[:splitHead(payload).size])
-	a.next++
+	head := splitHead(payload)
+	at := m.laneOf(a, head.priority())
+	i := m.putMessage(a, a.lanes[at], uint32(len(payload)))
+	m.messages.at(i).head = m.keepHead(payload[:head.size])
+	a.lanes[at]++
 	m.markPlace(a)
 	m.markCreated(i, payload)
 	m.touch(a.queue)

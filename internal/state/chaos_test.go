@@ -134,10 +134,14 @@ func (c *chaos) known() (k command.Known) {
 
 func (c *chaos) message() []byte {
 	c.sent++
+	m := []byte(fmt.Sprint("message ", c.sent))
 	if c.chance(60) {
-		return coloured(fmt.Sprint("message ", c.sent), 1+c.n(3))
+		m = coloured(string(m), 1+c.n(3))
 	}
-	return []byte(fmt.Sprint("message ", c.sent))
+	if c.chance(30) {
+		m = urgent(m, uint8(c.n(4)*3))
+	}
+	return m
 }
 
 func (c *chaos) txSettles(p *peer) (all []command.TxSettle) {

@@ -38,9 +38,10 @@ func (m *Machine) deadLetter(s *subscription, di uint32, reason string) {
 	m.drop(a, d.message, true)
 	m.counters.DeadLettered++
 
-	i := m.putMessage(to, to.next, p.size&sizeMask|flagMoved|flagOverlay)
+	at := m.laneOf(to, priorityOf(p.seq))
+	i := m.putMessage(to, to.lanes[at], p.size&sizeMask|flagMoved|flagOverlay)
 	m.messages.at(i).head = p.head
-	to.next++
+	to.lanes[at]++
 	m.keepOrigin(i, from)
 	m.keepOverlay(i, overlay)
 	m.markPlace(to)

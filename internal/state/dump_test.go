@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -126,16 +127,29 @@ func (m *Machine) dumpSessions(p func(string, ...any)) {
 	}
 }
 
+// numbers are all that an address has given, lane by lane.
+func numbers(a *address) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, next := range a.lanes {
+			for seq := firstOf(next); seq < next; seq++ {
+				if !yield(seq) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func (m *Machine) dumpQueues(p func(string, ...any)) {
 	for _, inc := range sortedKeys(m.byInc) {
 		q := m.byInc[inc]
 		s := q.queue
-		p("queue %x %q next %d depth %d bytes %d dying %v dead %v named %v", inc, q.name, q.next, q.depth, q.bytes, q.dying, q.dead, m.byName[q.name] == q)
-		p("  cursor %d turn %x gen %d purge %d %d inflight %d returning %d", s.cursor, s.turn, s.purgeGen, s.purgeFrom, s.purgeTo, s.inFlight, s.returning)
+		p("queue %x %q next %x depth %d bytes %d dying %v dead %v named %v", inc, q.name, q.lanes, q.depth, q.bytes, q.dying, q.dead, m.byName[q.name] == q)
+		p("  lanes %x turn %x gen %d inflight %d returning %d", s.lanes, s.turn, s.purgeGen, s.inFlight, s.returning)
 		if q.dying {
 			s = &subscription{}
 		}
-		p("  taken %d returned %v picky %v doomed %v", s.taken, m.trueReturned(s), s.picky, m.doomedNumbers(s))
+		p("  returned %v picky %v doomed %v", m.trueReturned(s), s.picky, m.doomedNumbers(s))
 		for _, l := range s.links {
 			p("  living %x", l.id)
 		}
@@ -145,7 +159,7 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		if q.dying {
 			continue
 		}
-		for seq := uint64(1); seq < q.next; seq++ {
+		for seq := range numbers(q) {
 			if mi := m.find(q, seq); mi != 0 {
 				m.dumpMessage(p, mi)
 			}
@@ -343,16 +357,18 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 			places[seq]++
 		}
 	}
-	taken := uint64(0)
+	taken := make([]uint64, len(q.lanes))
 	var inFlight, bytes, held uint64
-	for seq := uint64(1); seq < q.next; seq++ {
+	for seq := range numbers(q) {
+		at := q.laneAt(seq)
+		ln := &s.lanes[at]
 		mi := m.find(q, seq)
 		if mi == 0 {
 			if places[seq] != 0 {
 				return 0, fmt.Errorf("message %d waits and isn't there", seq)
 			}
-			if seq >= s.cursor {
-				taken++
+			if seq >= ln.cursor {
+				taken[at]++
 			}
 			continue
 		}
@@ -366,8 +382,8 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 			continue
 		}
 		if p.delivery == 0 {
-			inPurge := seq >= s.purgeFrom && seq < s.purgeTo
-			if seq < s.cursor && !inPurge {
+			inPurge := seq >= ln.from && seq < ln.to
+			if seq < ln.cursor && !inPurge {
 				return 0, fmt.Errorf("message %d before the cursor is in no place", seq)
 			}
 			continue
@@ -376,8 +392,8 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 		if d.message != mi || d.flags&(deliveryGone|deliveryDirty|deliveryMarked) != 0 {
 			return 0, fmt.Errorf("message %d: delivery %+v", seq, *d)
 		}
-		if seq >= s.cursor {
-			taken++
+		if seq >= ln.cursor {
+			taken[at]++
 		}
 		if d.link != 0 {
 			places[seq]++
@@ -393,8 +409,10 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 	if q.dying {
 		return total, nil
 	}
-	if taken != s.taken {
-		return 0, fmt.Errorf("%d numbers behind the cursor don't wait there, it says %d", taken, s.taken)
+	for at, n := range taken {
+		if n != s.lanes[at].taken {
+			return 0, fmt.Errorf("lane %d: %d numbers behind the cursor don't wait there, it says %d", at, n, s.lanes[at].taken)
+		}
 	}
 	for _, l := range m.links {
 		if l == nil || l.sub != s {

@@ -77,13 +77,18 @@ func (a *address) encode(dst []byte) []byte {
 
 func (a *address) encodePlace(dst []byte) []byte {
 	s := a.queue
-	dst = putUint(dst, a.next)
-	dst = putUint(dst, s.cursor)
 	dst = putUint(dst, s.turn)
 	dst = putUint(dst, uint64(s.purgeGen))
-	dst = putUint(dst, s.purgeFrom)
-	dst = putUint(dst, s.purgeTo)
-	return putUint(dst, s.taken)
+	dst = putUint(dst, uint64(len(a.lanes)))
+	for i, next := range a.lanes {
+		ln := &s.lanes[i]
+		dst = append(dst, byte(next>>laneBits))
+		for _, n := range [...]uint64{next, ln.cursor, ln.from, ln.to} {
+			dst = putUint(dst, n&^(15<<laneBits))
+		}
+		dst = putUint(dst, ln.taken)
+	}
+	return dst
 }
 
 func (l *link) encode(dst []byte) []byte {
@@ -113,7 +118,9 @@ func (l *link) encodeAllowance(dst []byte) []byte {
 	dst = putUint(dst, l.handed)
 	dst = putUint(dst, l.told)
 	if l.filter != nil {
-		dst = putUint(dst, l.filter.scan)
+		for _, scan := range l.filter.scan {
+			dst = putUint(dst, scan&^(15<<laneBits))
+		}
 	}
 	return dst
 }

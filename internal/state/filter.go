@@ -7,11 +7,11 @@ import (
 	"github.com/oncemq/oncemq/internal/selector"
 )
 
-// filter is a link's selector, and how far it has looked: what waits below scan doesn't fit, but for matched.
+// filter is a link's selector, and how far it has looked in each lane: what waits below scan doesn't fit, but for matched.
 type filter struct {
 	encoded  []byte
 	selector *selector.Selector
-	scan     uint64
+	scan     []uint64
 	// matched are messages below scan that came back and fit, and old entries besides.
 	matched seqHeap
 }
@@ -25,7 +25,15 @@ func newFilter(encoded []byte) (*filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &filter{encoded: bytes.Clone(encoded), selector: s, scan: 1}, nil
+	return &filter{encoded: bytes.Clone(encoded), selector: s}, nil
+}
+
+// begin makes the filter look from the beginning.
+func (f *filter) begin(a *address) {
+	f.scan, f.matched = f.scan[:0], nil
+	for _, next := range a.lanes {
+		f.scan = append(f.scan, firstOf(next))
+	}
 }
 
 // bytes are the encoded filter, nil of none.
@@ -40,7 +48,7 @@ func (f *filter) bytes() []byte {
 func (m *Machine) waits(s *subscription, seq uint64, mi uint32) bool {
 	di := m.deliveryOf(s, mi)
 	if di == 0 {
-		return seq >= s.cursor
+		return seq >= s.lane(seq).cursor
 	}
 	d := m.deliveries.at(di)
 	return d.link == 0 && d.gen == s.purgeGen
@@ -96,36 +104,60 @@ func (m *Machine) matched(s *subscription, l *link) (seq uint64, ok bool) {
 // nextMatch is the message that l gets next: the lowest that waits and fits. It looks at about budget messages at most, each a step, and goes on behind them
 // the next time.
 func (m *Machine) nextMatch(s *subscription, l *link, budget int) (seq uint64, ok bool, steps int) {
-	f, a := l.filter, s.address
 	seq, ok = m.matched(s, l)
-	before := f.scan
-	for f.scan < a.next && (!ok || f.scan < seq) && steps < budget {
+	for at := range l.filter.scan {
+		if ok && order(l.filter.scan[at]) >= order(seq) {
+			break
+		}
+		var done bool
+		if done, steps = m.scanLane(s, l, at, &seq, &ok, steps, budget); !done {
+			return 0, false, steps
+		}
+	}
+	return seq, ok, steps
+}
+
+// scanLane is nextMatch for one lane: seq and ok become the message found there if that comes first. It isn't done if the budget is used up.
+func (m *Machine) scanLane(s *subscription, l *link, at int, seq *uint64, ok *bool, steps, budget int) (done bool, used int) {
+	a, scan := s.address, &l.filter.scan[at]
+	for before := *scan; ; steps++ {
+		if *scan != before {
+			m.markAllowance(l)
+		}
+		if *scan >= a.lanes[at] || *ok && order(*scan) >= order(*seq) {
+			return true, steps
+		}
+		if steps >= budget {
+			return false, steps
+		}
 		n := uint64(1)
 		m.headBuf = m.headBuf[:0]
-		if no := f.scan >> chunkBits; m.chunk(a, no) == 0 {
-			n = min((no+1)<<chunkBits, a.next) - f.scan
-		} else if mi := m.find(a, f.scan); mi != 0 && m.waits(s, f.scan, mi) && m.fits(s, l, mi) {
-			seq, ok = f.scan, true
-			break
+		if no := *scan >> chunkBits; m.chunk(a, no) == 0 {
+			n = min((no+1)<<chunkBits, a.lanes[at]) - *scan
+		} else if mi := m.find(a, *scan); mi != 0 && m.waits(s, *scan, mi) && m.fits(s, l, mi) {
+			*seq, *ok = *scan, true
+			return true, steps
 		} else {
 			steps += len(m.headBuf) / headPerStep
 		}
-		f.scan += n
-		steps++
+		*scan += n
 	}
-	if f.scan != before {
-		m.markAllowance(l)
+}
+
+// looksFurther says that l's selector hasn't looked at all that is there.
+func (l *link) looksFurther() bool {
+	for at, scan := range l.filter.scan {
+		if scan < l.sub.address.lanes[at] {
+			return true
+		}
 	}
-	if !ok || f.scan < a.next && f.scan < seq {
-		return 0, false, steps
-	}
-	return seq, true, steps
+	return false
 }
 
 // offer lets links whose selectors have looked further know of a message that came back.
 func (m *Machine) offer(s *subscription, seq uint64, mi uint32) {
 	for _, l := range s.filtered {
-		if l.filter.scan <= seq {
+		if l.filter.scan[s.address.laneAt(seq)] <= seq {
 			continue
 		}
 		m.headBuf = m.headBuf[:0]
@@ -161,25 +193,32 @@ func (m *Machine) putReturned(s *subscription, seq uint64) {
 		return
 	}
 	s.returned = slices.DeleteFunc(s.returned, func(seq uint64) bool { return !m.returns(s, seq) })
-	slices.Sort(s.returned) // which makes it a heap
+	slices.SortFunc(s.returned, byOrder) // which makes it a heap
 	s.returned = slices.Compact(s.returned)
 }
 
-// skipTaken brings the cursor to a message that waits, or behind all. It passes over as many as budget allows, and says how many, and whether it is there.
+// skipTaken brings the cursors to messages that wait, or behind all, as far as the first lane with one. It passes over as many as budget allows, and says
+// how many, and whether it is there.
 func (m *Machine) skipTaken(s *subscription, budget int) (skipped int, done bool) {
 	a := s.address
-	for s.taken > 0 && s.cursor < a.next {
-		if skipped >= budget*passedPerStep {
-			return skipped, false
+	for at := range s.lanes {
+		ln := &s.lanes[at]
+		for ln.taken > 0 && ln.cursor < a.lanes[at] {
+			if skipped >= budget*passedPerStep {
+				return skipped, false
+			}
+			mi := m.find(a, ln.cursor)
+			if mi != 0 && m.deliveryOf(s, mi) == 0 {
+				break
+			}
+			ln.cursor++
+			ln.taken--
+			skipped++
+			m.markPlace(a)
 		}
-		mi := m.find(a, s.cursor)
-		if mi != 0 && m.deliveryOf(s, mi) == 0 {
+		if ln.cursor < a.lanes[at] {
 			break
 		}
-		s.cursor++
-		s.taken--
-		skipped++
-		m.markPlace(a)
 	}
 	return skipped, true
 }
@@ -191,7 +230,7 @@ func (l *link) sameFilter(encoded []byte) bool { return bytes.Equal(l.filter.byt
 func (m *loader) scanned(s *subscription) {
 	for _, l := range s.filtered {
 		back := func(seq uint64) {
-			if seq < l.filter.scan && m.fits(s, l, m.find(s.address, seq)) {
+			if seq < l.filter.scan[s.address.laneAt(seq)] && m.fits(s, l, m.find(s.address, seq)) {
 				l.filter.matched.push(seq)
 			}
 		}

@@ -67,7 +67,7 @@ func (m *Machine) canHandOut(s *subscription) bool {
 	for _, l := range s.ready {
 		switch {
 		case l.filter != nil:
-			if _, ok := m.matched(s, l); ok || l.filter.scan < s.address.next {
+			if _, ok := m.matched(s, l); ok || l.looksFurther() {
 				return true
 			}
 		case s.count > 0 || s.fresh() > 0:
@@ -82,15 +82,20 @@ func (m *Machine) canHandOut(s *subscription) bool {
 }
 
 // nextFor is the number of the message that l, which has no selector, would get next: the lowest that waits
-// and doesn't exclude it. passed counts those that do. The cursor stands on one that waits.
+// and doesn't exclude it. passed counts those that do. The cursor of the first lane that has one stands on one that waits.
 func (m *Machine) nextFor(s *subscription, l *link) (seq uint64, ok bool, passed int) {
 	seq, ok = m.top(s)
-	if s.fresh() > 0 && (!ok || s.cursor < seq || mutant.On(mutant.ReturnedLast)) {
-		seq, ok = s.cursor, true
+	for at := range s.lanes {
+		if s.freshIn(at) > 0 {
+			if cursor := s.lanes[at].cursor; !ok || order(cursor) < order(seq) || mutant.On(mutant.ReturnedLast) {
+				seq, ok = cursor, true
+			}
+			break
+		}
 	}
 	for i := range s.picky {
 		p := &s.picky[i]
-		if ok && p.seq > seq {
+		if ok && order(p.seq) > order(seq) {
 			break
 		}
 		if !p.wish.has(l.id) {
@@ -178,11 +183,11 @@ func (m *Machine) handTo(s *subscription, l *link, seq uint64) {
 // take takes a message out of those that wait.
 func (m *Machine) take(s *subscription, seq uint64, mi uint32) {
 	if m.deliveryOf(s, mi) == 0 {
-		switch {
-		case seq == s.cursor:
-			s.cursor++
-		case seq > s.cursor:
-			s.taken++
+		switch ln := s.lane(seq); {
+		case seq == ln.cursor:
+			ln.cursor++
+		case seq > ln.cursor:
+			ln.taken++
 		default:
 			panic("state: a message is handed out that doesn't wait")
 		}

@@ -54,6 +54,42 @@ func splitHead(message []byte) (s sections) {
 	}
 }
 
+// priority is what the header says, the usual one where it says none (AMQP 1.0 3.2.1).
+func (s *sections) priority() uint8 {
+	if v := listField(s.header, 1); len(v) == 2 && v[0] == 0x50 {
+		return v[1]
+	}
+	return usualPriority
+}
+
+// listField is a field of a section that is a list, encoded, nil where there is none.
+func listField(section []byte, n int) []byte {
+	if section == nil {
+		return nil
+	}
+	_, at := sectionCode(section)
+	list := section[at:]
+	var fields []byte
+	var count int
+	switch {
+	case len(list) >= 3 && list[0] == 0xc0:
+		fields, count = list[3:], int(list[2])
+	case len(list) >= 9 && list[0] == 0xd0:
+		fields, count = list[9:], int(binary.BigEndian.Uint32(list[5:]))
+	}
+	if n >= count {
+		return nil
+	}
+	for ; n > 0; n-- {
+		size := valueSize(fields, 8)
+		if size == 0 {
+			return nil
+		}
+		fields = fields[size:]
+	}
+	return fields[:valueSize(fields, 8)]
+}
+
 // sectionCode is the descriptor of the section at b's front, and where its value begins; 0 where there is none.
 func sectionCode(b []byte) (code byte, at int) {
 	switch {

@@ -24,6 +24,11 @@ func coloured(body string, colour int) []byte {
 	return append(m, section(0x77, text8(body)...)...)
 }
 
+// urgent puts a header before a message that has none: of a priority.
+func urgent(message []byte, priority uint8) []byte {
+	return append(section(sectionHeader, 0xc0, 4, 2, 0x40, 0x50, priority), message...)
+}
+
 // parsed is the parsed form of a selector.
 func parsed(t testing.TB, text string) []byte {
 	t.Helper()

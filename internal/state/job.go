@@ -77,7 +77,9 @@ func (m *Machine) clean(s *subscription, limit int) bool {
 	if !done {
 		return false
 	}
-	s.purgeFrom, s.purgeTo = 0, 0
+	for i := range s.lanes {
+		s.lanes[i].from, s.lanes[i].to = 0, 0
+	}
 	if a.dying {
 		m.forgetAddress(a)
 	}
@@ -99,58 +101,68 @@ func (m *Machine) doomed(s *subscription, heap *doomedHeap) (di uint32, ok bool)
 	}
 }
 
-// cleanRange goes on with the range of numbers that is purged, from its old end, or that of a deleted queue, from its new end:
+// cleanRange goes on with the ranges of numbers that are purged, from their old ends, or those of a deleted queue, from their new ends:
 // there the messages are, behind however many are gone. It reports whether nothing is left.
 func (m *Machine) cleanRange(s *subscription, limit int) bool {
+	for at := range s.lanes {
+		if !m.cleanLane(s, &s.lanes[at], limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// cleanLane is cleanRange for one lane.
+func (m *Machine) cleanLane(s *subscription, ln *lane, limit int) bool {
 	a := s.address
 	r := run{address: a}
 	defer m.endRun(&r)
 	for {
 		switch {
-		case a.dying && a.depth == 0, !a.dying && s.purgeFrom >= s.purgeTo:
+		case a.dying && a.depth == 0, ln.from >= ln.to:
 			return true
 		case m.steps >= limit:
 			return false
 		}
-		seq := s.purgeFrom
+		seq := ln.from
 		if a.dying {
-			seq = s.purgeTo - 1
+			seq = ln.to - 1
 		}
 		n := uint64(1)
 		if mi := m.find(a, seq); mi != 0 {
 			m.cleanMessage(s, &r, mi)
 		} else {
-			n = m.passEmpty(s, &r, seq)
+			n = m.passEmpty(ln, &r, seq)
 		}
 		if a.dying {
-			s.purgeTo -= n
+			ln.to -= n
 		} else {
-			s.purgeFrom += n
+			ln.from += n
 		}
 	}
 }
 
 // passEmpty is how many numbers from seq on, in the direction of the job, have no message and are passed over as one step: an
 // empty chunk costs one look, and so do its neighbours.
-func (m *Machine) passEmpty(s *subscription, r *run, seq uint64) uint64 {
+func (m *Machine) passEmpty(ln *lane, r *run, seq uint64) uint64 {
 	m.steps++
-	a := s.address
+	a := r.address
 	n, no := uint64(1), seq>>chunkBits
 	for range chunkSize {
-		if no<<chunkBits >= s.purgeTo || (no+1)<<chunkBits <= s.purgeFrom || m.chunk(a, no) != 0 {
+		if no<<chunkBits >= ln.to || (no+1)<<chunkBits <= ln.from || m.chunk(a, no) != 0 {
 			break
 		}
 		if m.apart[bodyChunk{a.inc, no}] != 0 {
 			m.endRun(r)
 		}
 		if a.dying {
-			n = seq + 1 - max(no<<chunkBits, s.purgeFrom)
-			if no == 0 {
+			n = seq + 1 - max(no<<chunkBits, ln.from)
+			if no<<chunkBits <= ln.from {
 				break
 			}
 			no--
 		} else {
-			n = min((no+1)<<chunkBits, s.purgeTo) - seq
+			n = min((no+1)<<chunkBits, ln.to) - seq
 			no++
 		}
 	}

@@ -18,7 +18,7 @@ func (b *bundle) wantStored() {
 		if q == nil {
 			continue
 		}
-		for seq := uint64(1); seq < q.next; seq++ {
+		for seq := range numbers(q) {
 			mi := b.m.find(q, seq)
 			if mi == 0 {
 				continue

@@ -80,6 +80,7 @@ func (m *Machine) joinSubscription(l *link) {
 	insertLink(&l.sub.links, l)
 	if l.filter != nil {
 		insertLink(&l.sub.filtered, l)
+		l.filter.begin(l.sub.address)
 	}
 }
 
@@ -299,7 +300,7 @@ func (m *Machine) stopLink(l *link) {
 func (m *Machine) leaveSubscription(l *link) {
 	if l.filter != nil {
 		removeLink(&l.sub.filtered, l)
-		l.filter.matched = nil
+		l.filter.scan, l.filter.matched = nil, nil
 	}
 	if removeLink(&l.sub.links, l) && !l.sub.address.dying && len(l.sub.picky) > 0 {
 		m.forgetExclusions(l.sub)

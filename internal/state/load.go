@@ -256,8 +256,8 @@ func (m *loader) result(kind byte, k, v *fields) error {
 func (m *loader) queueRecord(kind byte, k, v *fields) error {
 	inc := command.Incarnation(k.be64())
 	if kind == keyQueue {
-		a := &address{object: object{stored: true}, inc: inc, dying: v.byte()&1 != 0, name: v.string()}
-		a.queue = &subscription{id: uint64(inc), address: a}
+		a := &address{object: object{stored: true}, inc: inc, dying: v.byte()&1 != 0, name: v.string(), lanes: []uint64{1}}
+		a.queue = &subscription{id: uint64(inc), address: a, lanes: []lane{{cursor: 1}}}
 		m.placeAddress(a)
 		if !a.dying {
 			m.byName[a.name] = a
@@ -270,8 +270,19 @@ func (m *loader) queueRecord(kind byte, k, v *fields) error {
 	}
 	a.place.stored = true
 	s := a.queue
-	a.next, s.cursor, s.turn, s.purgeGen = v.uint(), v.uint(), v.uint(), uint32(v.uint())
-	s.purgeFrom, s.purgeTo, s.taken = v.uint(), v.uint(), v.uint()
+	s.turn, s.purgeGen = v.uint(), uint32(v.uint())
+	a.lanes, s.lanes = nil, nil
+	for range min(v.uint(), 1<<(64-laneBits)) {
+		code := uint64(v.byte()) << laneBits
+		number := func() uint64 {
+			if n := v.uint(); n != 0 {
+				return n | code
+			}
+			return 0
+		}
+		a.lanes = append(a.lanes, number())
+		s.lanes = append(s.lanes, lane{cursor: number(), from: number(), to: number(), taken: v.uint()})
+	}
 	return nil
 }
 
@@ -285,7 +296,9 @@ func (m *loader) link(kind byte, k, v *fields) error {
 		l.allow.stored = true
 		l.messages, l.bytes, l.handed, l.told = uint32(v.uint()), v.uint(), v.uint(), v.uint()
 		if l.filter != nil {
-			l.filter.scan = v.uint()
+			for at := range l.filter.scan {
+				l.filter.scan[at] += v.uint() - 1
+			}
 		}
 		return nil
 	}
@@ -415,7 +428,8 @@ func (m *loader) gaveBack(s *subscription, di uint32) {
 		return
 	}
 	if wish, ok := m.excluded[di]; ok {
-		s.picky = append(s.picky, pickyMessage{seq, wish}) // keys rise
+		at, _ := slices.BinarySearchFunc(s.picky, seq, pickyMessage.compare)
+		s.picky = slices.Insert(s.picky, at, pickyMessage{seq, wish})
 		return
 	}
 	s.returned.push(seq)
@@ -445,7 +459,7 @@ func (m *loader) complete() {
 		s := a.queue
 		m.scanned(s)
 		m.touch(s)
-		if a.dying || s.purgeFrom < s.purgeTo || len(s.doomed) > 0 {
+		if a.dying || s.purging() || len(s.doomed) > 0 {
 			m.work(s)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // model is a queue as a page of the contract says it, and nothing else: a list that is
 // searched from the front, every time.
 type model struct {
-	messages []*modelMessage // in the order sent
+	messages []*modelMessage // the higher priorities first, of each in the order sent
 	links    []*modelLink    // in the order attached
 	turn     int             // place in links of the last one that got something, -1: none has
 	dead     []string
@@ -22,6 +22,7 @@ type model struct {
 type modelMessage struct {
 	body            string
 	colour          int
+	priority        uint8
 	ref             command.DeliveryRef
 	count, failures int
 	seen            bool
@@ -154,10 +155,11 @@ type rig struct {
 	*bundle
 	model
 	r *rand.Rand
-	// colours is how many there are; of 0 no link has a selector.
-	colours int
-	conns   []*peer
-	sent    int
+	// colours is how many there are; of 0 no link has a selector. priorities likewise; of 0 no message says one.
+	colours, priorities int
+	numbers             map[uint8]uint64 // the last of each priority
+	conns               []*peer
+	sent                int
 }
 
 func (g *rig) living() (all []*modelLink) {
@@ -203,12 +205,25 @@ func (g *rig) step() {
 	switch {
 	case k < 35:
 		g.sent++
-		x := &modelMessage{body: fmt.Sprint(g.sent), ref: command.DeliveryRef{Message: uint64(g.sent)}}
+		x := &modelMessage{body: fmt.Sprint(g.sent), priority: usualPriority}
 		if g.colours > 0 {
 			x.colour = 1 + g.r.IntN(g.colours)
 			x.body = string(coloured(x.body, x.colour))
 		}
-		g.messages = append(g.messages, x)
+		if g.priorities > 0 {
+			x.priority = uint8(g.r.IntN(g.priorities))
+			x.body = string(urgent([]byte(x.body), x.priority))
+			x.priority = min(x.priority, 9)
+		}
+		g.numbers[x.priority]++
+		// Where a lane begins is drawn in docs/format/state.md.
+		lane := []uint64{4, 3, 2, 1, 0, 15, 14, 13, 12, 11}[x.priority]
+		x.ref.Message = lane<<60 | g.numbers[x.priority]
+		at := slices.IndexFunc(g.messages, func(y *modelMessage) bool { return y.priority < x.priority })
+		if at < 0 {
+			at = len(g.messages)
+		}
+		g.messages = slices.Insert(g.messages, at, x)
 		p.do(p.node, &command.Send{Conn: p.id, Link: 1000, Address: "q", Message: []byte(x.body)})
 	case k < 55:
 		n := g.r.IntN(4)
@@ -305,6 +320,8 @@ func TestAgainstModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			g := &rig{bundle: newBundle(t), r: rand.New(rand.NewPCG(seed, 7)), model: model{turn: -1, consumed: make(map[string]bool)}}
 			g.colours = int(seed%2) * (1 + int(seed%3))
+			g.priorities = []int{0, 3, 12}[seed/2%3]
+			g.numbers = make(map[uint8]uint64)
 			for n := range command.NodeID(3) {
 				g.conns = append(g.conns, g.connect(n+1, "c"))
 			}

@@ -63,8 +63,10 @@ func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 		m.steps++
 	}
 	s.links, s.ready, s.filtered, s.returning, s.inFlight = nil, nil, nil, 0, 0
-	s.returned, s.picky, s.doomed, s.count, s.taken = nil, nil, nil, 0, 0
-	s.purgeFrom, s.purgeTo = 1, a.next
+	s.returned, s.picky, s.doomed, s.count = nil, nil, nil, 0
+	for i, next := range a.lanes {
+		s.lanes[i] = lane{cursor: s.lanes[i].cursor, from: firstOf(next), to: next}
+	}
 	m.markPlace(a)
 	m.work(s)
 	e := m.tellAsker(p.conn, command.EffectQueue)
@@ -107,15 +109,18 @@ func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 	if s.count > 0 {
 		s.doomed = append(s.doomed, doomedHeap{s.purgeGen, s.returned})
 	}
-	s.returned, s.count, s.taken = nil, 0, 0
+	s.returned, s.count = nil, 0
 	for _, l := range s.filtered {
 		l.filter.matched = nil
 	}
 	s.purgeGen++
-	if s.purgeFrom >= s.purgeTo {
-		s.purgeFrom = s.cursor
+	for i, next := range a.lanes {
+		ln := &s.lanes[i]
+		if ln.from >= ln.to {
+			ln.from = ln.cursor
+		}
+		ln.cursor, ln.to, ln.taken = next, next, 0
 	}
-	s.cursor, s.purgeTo = a.next, a.next
 	m.markPlace(a)
 	if removed > 0 {
 		m.work(s)

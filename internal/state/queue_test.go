@@ -296,7 +296,7 @@ func TestDeleteAfterLongLife(t *testing.T) {
 	for di := q.queue.links[0].first; di != 0; di = q.queue.links[0].first {
 		b.m.consume(q.queue.links[0], di)
 	}
-	q.next, q.queue.cursor = 1<<40, 1<<40 // after a trillion messages
+	q.lanes[0], q.queue.lanes[0].cursor = 1<<40, 1<<40 // after a trillion messages
 	b.m.markPlace(q)
 	p.send("q", "c", "d")
 	p.do(1, &command.QueueDelete{Conn: p.id, Name: "q"})

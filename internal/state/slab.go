@@ -104,7 +104,7 @@ func (s *slab[T]) release(i uint32) {
 // live counts the values in use.
 func (s *slab[T]) live() int { return s.count }
 
-// seqHeap is a min-heap of message numbers.
+// seqHeap is a heap of message numbers, the one that is handed out first on top.
 type seqHeap []uint64
 
 func (h seqHeap) top() (uint64, bool) {
@@ -119,7 +119,7 @@ func (h *seqHeap) push(v uint64) {
 	i := len(a) - 1
 	for i > 0 {
 		up := (i - 1) / 2
-		if a[up] <= v {
+		if order(a[up]) <= order(v) {
 			break
 		}
 		a[i] = a[up]
@@ -144,10 +144,10 @@ func (h *seqHeap) pop() uint64 {
 		if down >= len(a) {
 			break
 		}
-		if down+1 < len(a) && a[down+1] < a[down] {
+		if down+1 < len(a) && order(a[down+1]) < order(a[down]) {
 			down++
 		}
-		if last <= a[down] {
+		if order(last) <= order(a[down]) {
 			break
 		}
 		a[i] = a[down]

@@ -1,32 +1,28 @@
 package state
 
 // A subscription is a cursor and the set of what was handed out: each
-// message below the cursor has a delivery, held by a link or given back, or is gone.
+// message below the cursor of its lane has a delivery, held by a link or given back, or is gone.
 // Exception: those of an unfinished purge have none. From the cursor on messages wait that have no delivery; the others there were taken
 // from among them, by links with selectors.
 type subscription struct {
 	id      uint64 // a queue's is its address's incarnation
 	address *address
-	cursor  uint64 // number of the first message never handed out
-	taken   uint64 // how many numbers from the cursor on have no message that waits there
+	lanes   []lane // of each of the address's
 	// returned are the numbers of messages given back; they go out before the cursor,
 	// in their place (C11). Where links have selectors it has old entries besides: count says how many are true.
 	returned seqHeap
 	count    int
-	// picky are those given back that some link must not get [3.9], ascending.
+	// picky are those given back that some link must not get [3.9], by their order.
 	picky []pickyMessage
 	// doomed are those given back before a purge, whose job is under way: a heap of each purge, the oldest first.
-	doomed   []doomedHeap
-	purgeGen uint32 // rises with each purge; older given-back ones are doomed
-	// purgeFrom and purgeTo are the range that the purge job has still to look through:
-	// messages in it without a delivery go.
-	purgeFrom, purgeTo uint64
-	links              []*link // not ended, attached or in grace, by id
-	ready              []*link // of those, the ones with an allowance, by id
-	filtered           []*link // of links, the ones with a selector, by id
-	turn               uint64  // id of the link that got the last message
-	inFlight           uint64
-	returning          int // links whose return job is under way: nothing is handed out (C11)
+	doomed    []doomedHeap
+	purgeGen  uint32  // rises with each purge; older given-back ones are doomed
+	links     []*link // not ended, attached or in grace, by id
+	ready     []*link // of those, the ones with an allowance, by id
+	filtered  []*link // of links, the ones with a selector, by id
+	turn      uint64  // id of the link that got the last message
+	inFlight  uint64
+	returning int // links whose return job is under way: nothing is handed out (C11)
 	// touched: stands in Machine.touched.
 	touched bool
 }
@@ -44,10 +40,7 @@ type pickyMessage struct {
 	wish exclusions
 }
 
-func (p pickyMessage) compare(seq uint64) int { return compare(p.seq, seq) }
-
-// fresh counts the messages that wait from the cursor on.
-func (s *subscription) fresh() uint64 { return s.address.next - s.cursor - s.taken }
+func (p pickyMessage) compare(seq uint64) int { return byOrder(p.seq, seq) }
 
 // waiting counts the messages that nobody holds, without those of a purge.
 func (s *subscription) waiting() uint64 {

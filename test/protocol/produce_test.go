@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/oncemq/oncemq/internal/amqp"
@@ -294,4 +295,45 @@ func TestRow062HalfADelivery(t *testing.T) {
 	half(p.begin().sender(q))
 	p.close()
 	wantQueue(t, q)
+}
+
+// urgent is a message of a priority.
+func urgent(priority uint8, s string) []byte {
+	return append(amqp.AppendHeader(nil, &amqp.Header{Priority: priority}), text(s)...)
+}
+
+// Among what waits the higher priority goes first, and of one the older; one without a header has 4. What comes back has its place again.
+func TestRow051Priorities(t *testing.T) {
+	q := queueName(t)
+	p := open(t)
+	s := p.begin()
+	l := s.sender(q)
+	for i, priority := range []uint8{4, 0, 9, 5, 4, 9, 200, 1} {
+		l.want(l.send(urgent(priority, fmt.Sprint(priority, " ", i))), &amqp.Accepted{})
+	}
+	l.want(l.send(text("none")), &amqp.Accepted{})
+	r := s.receiver(q)
+	r.flow(3)
+	for _, want := range []string{"9 2", "9 5", "200 6"} {
+		m := r.receive().wantText(want)
+		if h := m.header(); want == "200 6" && h.Priority != 200 || want != "200 6" && h.Priority != 9 {
+			t.Errorf("%s: priority %d", want, h.Priority)
+		}
+		if want == "9 5" {
+			s.settle(m.id, &amqp.Released{})
+		} else {
+			s.settle(m.id, &amqp.Accepted{})
+		}
+	}
+	r.flow(3)
+	for _, want := range []string{"9 5", "5 3", "4 0"} {
+		s.settle(r.receive().wantText(want).id, &amqp.Accepted{})
+	}
+	// What overtakes does so from here on.
+	l.want(l.send(urgent(7, "7")), &amqp.Accepted{})
+	r.flow(9)
+	for _, want := range []string{"7", "4 4", "none", "1 7", "0 1"} {
+		s.settle(r.receive().wantText(want).id, &amqp.Accepted{})
+	}
+	p.quiet()
 }
