@@ -148,6 +148,11 @@ type LinkOpened struct {
 	// Resumed is the answer for each entry of the unsettled map, in its order; further
 	// held deliveries come as EffectDeliver behind this effect.
 	Resumed []Resumed
+	// Of a topic's: its address, the subscription as it is, and the selector's parsed form.
+	Routing      Routing
+	Address      string
+	Subscription Subscription
+	Filter       []byte
 }
 
 // SendOutcome is the outcome of one held number.

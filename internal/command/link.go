@@ -19,9 +19,14 @@ type LinkOpen struct {
 	// Session is set for links of resumable sessions, zero otherwise.
 	Session SessionID
 	Name    string
+	// Address is the queue's or topic's; empty: that of the subscription, which must be there and have no other consumer.
 	Address string
-	// Create: make the queue if it isn't there.
+	// Create: make the address if it isn't there, with Routing.
 	Create bool
+	// Routing is what the address must be.
+	Routing Routing
+	// Subscription is which one the consumer reads, where the address is a topic.
+	Subscription Subscription
 	// Presettled: the sender settles (snd-settle-mode settled): a message leaves the
 	// queue once its home reports it written (C13).
 	Presettled bool
@@ -52,7 +57,9 @@ func (c *LinkOpen) append(dst []byte) []byte {
 		dst = appendUint(dst, u.Ref.Message)
 		dst = appendUint(dst, uint64(u.Ref.Attempt))
 	}
-	return appendBytes(dst, c.Filter)
+	dst = appendBytes(dst, c.Filter)
+	dst = append(dst, byte(c.Routing))
+	return c.Subscription.append(dst)
 }
 
 func (c *LinkOpen) decode(r *reader) {
@@ -73,6 +80,8 @@ func (c *LinkOpen) decode(r *reader) {
 		c.Unsettled = append(c.Unsettled, u)
 	}
 	c.Filter = r.bytes()
+	c.Routing = r.routing()
+	c.Subscription.decode(r)
 }
 
 // LinkEnd ends a consumer link by Detach or End. Unwritten deliveries, and those
@@ -122,6 +131,7 @@ type SenderOpen struct {
 	Name    string
 	Address string
 	Create  bool
+	Routing Routing // as in LinkOpen
 	// Numbered: sends carry numbers that rise per link; state keeps the last and
 	// the outcomes other than accepted (C9 transport).
 	Numbered bool
@@ -141,6 +151,7 @@ func (c *SenderOpen) append(dst []byte) []byte {
 	dst = appendString(dst, c.Name)
 	dst = appendString(dst, c.Address)
 	dst = appendBool(dst, c.Create)
+	dst = append(dst, byte(c.Routing))
 	dst = appendBool(dst, c.Numbered)
 	return appendUints(dst, c.Held)
 }
@@ -153,6 +164,7 @@ func (c *SenderOpen) decode(r *reader) {
 	c.Name = r.string()
 	c.Address = r.string()
 	c.Create = r.bool()
+	c.Routing = r.routing()
 	c.Numbered = r.bool()
 	c.Held = r.uints(c.Held)
 }

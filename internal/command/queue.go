@@ -1,18 +1,25 @@
 package command
 
-// QueueCreate makes a queue, or finds it there (Existed in the answer). Conn is
+// QueueCreate makes a queue, or a topic, or finds it there (Existed in the answer). Conn is
 // zero for a request of the admin API. Answer: EffectQueue.
 type QueueCreate struct {
 	Conn    ConnID
 	Request uint64
 	Name    string
+	Routing Routing
 }
 
 // Kind implements Command.
 func (*QueueCreate) Kind() Kind { return KindQueueCreate }
 
-func (c *QueueCreate) append(dst []byte) []byte { return appendQueue(dst, c.Conn, c.Request, c.Name) }
-func (c *QueueCreate) decode(r *reader)         { c.Conn, c.Request, c.Name = r.queue() }
+func (c *QueueCreate) append(dst []byte) []byte {
+	return append(appendQueue(dst, c.Conn, c.Request, c.Name), byte(c.Routing))
+}
+
+func (c *QueueCreate) decode(r *reader) {
+	c.Conn, c.Request, c.Name = r.queue()
+	c.Routing = r.routing()
+}
 
 // QueueDelete deletes a queue with all its messages; its links end with
 // amqp:resource-deleted. Large ones go in steps, as a job [4.2]. Answer: EffectQueue

@@ -21,7 +21,10 @@ type address struct {
 	// dying: deleted; a job takes the messages away. Nobody can reach it any more.
 	dying bool
 	dead  bool // its name makes it a dead-letter queue
+	topic bool
+	// queue is a queue's only subscription; a topic's has no links and hands out nothing: it is there for what concerns the address as a whole.
 	queue *subscription
+	topicAddress
 	// head and tail remember the chunks found last.
 	head, tail chunkMark
 }
@@ -95,17 +98,38 @@ func validName(name string) bool {
 	return true
 }
 
+// routing is what the address is.
+func (a *address) routing() command.Routing {
+	if a.topic {
+		return command.Multicast
+	}
+	return command.Anycast
+}
+
+// isDead says that a name is a dead-letter queue's.
+func isDead(name string) bool {
+	return len(name) > len(DeadLetterPrefix) && name[:len(DeadLetterPrefix)] == DeadLetterPrefix
+}
+
 func (a *address) info() QueueInfo {
 	s := a.queue
+	if a.topic {
+		q := QueueInfo{Name: a.name, Incarnation: a.inc, Topic: true, Depth: a.depth, Bytes: a.bytes, Subscriptions: a.living}
+		for _, s := range a.subs {
+			q.InFlight += s.inFlight
+			q.Links += s.attached()
+		}
+		return q
+	}
 	return QueueInfo{
 		Name: a.name, Incarnation: a.inc,
 		Depth: s.waiting() + s.inFlight, InFlight: s.inFlight, Bytes: a.bytes, Links: s.attached(),
 	}
 }
 
-// addQueue makes the address of a new incarnation, with its queue. The name is free.
-func (m *Machine) addQueue(inc command.Incarnation, name string) *address {
-	a := &address{inc: inc, name: name, lanes: []uint64{1}}
+// addAddress makes the address of a new incarnation, with its queue. The name is free.
+func (m *Machine) addAddress(inc command.Incarnation, name string, routing command.Routing) *address {
+	a := &address{inc: inc, name: name, topic: routing == command.Multicast, lanes: []uint64{1}}
 	a.queue = &subscription{id: uint64(inc), address: a, lanes: []lane{{cursor: 1}}}
 	m.placeAddress(a)
 	m.byName[name] = a
@@ -116,7 +140,7 @@ func (m *Machine) addQueue(inc command.Incarnation, name string) *address {
 
 // placeAddress gives a a slot.
 func (m *Machine) placeAddress(a *address) {
-	a.dead = len(a.name) > len(DeadLetterPrefix) && a.name[:len(DeadLetterPrefix)] == DeadLetterPrefix
+	a.dead = isDead(a.name)
 	if n := len(m.freeAddress); n > 0 {
 		a.slot = m.freeAddress[n-1]
 		m.freeAddress = m.freeAddress[:n-1]
@@ -170,8 +194,12 @@ func (m *Machine) putMessage(a *address, seq uint64, size uint32) uint32 {
 	return i
 }
 
-// store appends a message to a.
-func (m *Machine) store(a *address, payload []byte) {
+// store appends a message to a; from sent it.
+func (m *Machine) store(a *address, payload []byte, from *conn) {
+	if a.topic && a.living == 0 {
+		m.steps++
+		return // nobody subscribes
+	}
 	head := splitHead(payload)
 	at := m.laneOf(a, head.priority())
 	i := m.putMessage(a, a.lanes[at], uint32(len(payload)))
@@ -179,26 +207,29 @@ func (m *Machine) store(a *address, payload []byte) {
 	a.lanes[at]++
 	m.markPlace(a)
 	m.markCreated(i, payload)
-	m.touch(a.queue)
 	m.steps++
+	if a.topic {
+		m.publish(a, i, from)
+		return
+	}
+	m.touch(a.queue)
 }
 
-// drop takes a message out of a: consumed, purged, deleted or moved. keepBody leaves
-// its bytes where they are. Its delivery is gone already.
-func (m *Machine) drop(a *address, i uint32, keepBody bool) {
+// drop takes a message out of a: consumed, purged, deleted or moved. Its body stays where a dead letter has it. Its delivery is gone already.
+func (m *Machine) drop(a *address, i uint32) {
 	p := m.messages.at(i)
 	if p.fresh == 0 {
 		m.deleteMessageKey(keyMessage, a.inc, p.seq)
-		if p.size&flagMoved == 0 && !keepBody {
+		if p.size&flagMoved == 0 && m.holders[origin{a.inc, p.seq}] == 0 {
 			m.deleteMessageKey(keyBody, a.inc, p.seq)
 		}
 	}
-	m.dropExtras(a, i, keepBody)
+	m.dropExtras(a, i)
 	m.forgetMessage(a, i)
 }
 
 // dropExtras deletes what a message has on disk beside what every message has, and its overlay and origin.
-func (m *Machine) dropExtras(a *address, i uint32, keepBody bool) {
+func (m *Machine) dropExtras(a *address, i uint32) {
 	p := m.messages.at(i)
 	if p.fresh != 0 {
 		m.dirty.created[p.fresh-1].gone = true
@@ -208,10 +239,10 @@ func (m *Machine) dropExtras(a *address, i uint32, keepBody bool) {
 		if p.fresh == 0 {
 			m.deleteMessageKey(keyMoved, a.inc, p.seq)
 		}
-		if !keepBody {
+		m.forgetOrigin(i)
+		if m.holders[from] == 0 && !m.stands(from) {
 			m.deleteMessageKey(keyBody, from.inc, from.seq)
 		}
-		m.forgetOrigin(i)
 	}
 	if p.size&flagOverlay != 0 {
 		if p.fresh == 0 {

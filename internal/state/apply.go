@@ -22,18 +22,20 @@ const (
 
 // plan carries what a check has found to the change.
 type plan struct {
-	conn     *conn
-	link     *link
-	filter   *filter // of a link that opens
-	sender   *sender
-	address  *address
-	session  *session
-	clash    *conn // whose container-id a newcomer wants
-	standing standing
-	outcome  outcomeRecord
-	reason   string // why a transaction can't commit
-	repeat   bool   // a send's number has an outcome
-	refusal  *command.Refusal
+	conn   *conn
+	link   *link
+	filter *filter // of a link that opens
+	// subscription is what it reads, replace one that goes for it.
+	subscription, replace *subscription
+	sender                *sender
+	address               *address
+	session               *session
+	clash                 *conn // whose container-id a newcomer wants
+	standing              standing
+	outcome               outcomeRecord
+	reason                string // why a transaction can't commit
+	repeat                bool   // a send's number has an outcome
+	refusal               *command.Refusal
 }
 
 func (p *plan) refuse(r *command.Refusal) verdict {

@@ -44,7 +44,29 @@ func (c *chaos) n(n int) int { return c.byte() % n }
 
 func (c *chaos) chance(percent int) bool { return c.byte()*100/256 < percent }
 
-func (c *chaos) queue() string { return []string{"a", "b", "DLQ.a", "$x"}[min(c.n(16)/5, 3)] }
+func (c *chaos) queue() string {
+	return []string{"a", "a", "a", "b", "b", "t", "t", "t", "t", "u", "DLQ.a", "DLQ.t", "$x"}[c.n(13)]
+}
+
+// routing is most often what the name is for.
+func (c *chaos) routing(name string) command.Routing {
+	switch {
+	case c.chance(5):
+		return command.Routing(c.n(3))
+	case name == "t" || name == "u":
+		return command.Multicast
+	}
+	return command.AnyRouting
+}
+
+func (c *chaos) subscription() (s command.Subscription) {
+	if c.chance(70) {
+		s.Name = fmt.Sprint("n", c.n(2))
+		s.Durable, s.Shared, s.Global = c.chance(60), c.chance(50), c.chance(30)
+	}
+	s.NoLocal = c.chance(25)
+	return s
+}
 
 // link is a link number, most often one that is there.
 func (c *chaos) link(p *peer) uint32 {
@@ -171,15 +193,21 @@ func (c *chaos) command(p *peer) command.Command {
 	case 2, 3:
 		o := &command.LinkOpen{
 			Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("l", c.n(2)), Address: c.queue(),
-			Create: c.chance(80), Presettled: c.chance(15), Resume: c.chance(50),
+			Create: c.chance(80), Presettled: c.chance(15), Resume: c.chance(50), Subscription: c.subscription(),
+		}
+		if o.Routing = c.routing(o.Address); c.chance(5) {
+			o.Address = ""
 		}
 		if c.chance(40) {
 			o.Filter = colours(c, c.n(4))
 		}
 		if s := c.m.sessions[o.Session]; s != nil && s.links[o.Name] != nil && c.chance(80) {
-			o.Address = s.links[o.Name].sub.address.name
+			sub := s.links[o.Name].sub
+			o.Address, o.Routing, o.Subscription = sub.address.name, command.AnyRouting, sub.is
 			if c.chance(70) {
-				o.Filter = s.links[o.Name].filter.bytes()
+				if o.Filter = s.links[o.Name].filter.bytes(); sub.address.topic {
+					o.Filter = sub.filter.bytes()
+				}
 			}
 			for di := s.links[o.Name].first; di != 0 && o.Resume; di = c.m.deliveries.at(di).next {
 				if d := c.m.deliveries.at(di); c.chance(60) {
@@ -201,8 +229,10 @@ func (c *chaos) command(p *peer) command.Command {
 	case 4:
 		return &command.LinkEnd{Conn: p.id, Link: link, Closed: c.chance(60), Received: c.received(), Unwritten: c.someRefs(p, link), Enlisted: c.someRefs(p, link)}
 	case 5:
+		address := c.queue()
 		return &command.SenderOpen{
-			Conn: p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("s", c.n(2)), Address: c.queue(),
+			Routing: c.routing(address),
+			Conn:    p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("s", c.n(2)), Address: address,
 			Create: c.chance(80), Numbered: c.chance(80), Held: []uint64{1, 2, 3},
 		}
 	case 6:
@@ -256,7 +286,8 @@ func (c *chaos) decision(p *peer) command.Command {
 	case 5:
 		return &command.TokenOpen{Conn: p.id, Request: 1}
 	case 6:
-		return &command.QueueCreate{Conn: p.id, Request: 1, Name: c.queue()}
+		name := c.queue()
+		return &command.QueueCreate{Conn: p.id, Request: 1, Name: name, Routing: c.routing(name)}
 	case 7:
 		if c.chance(30) {
 			return &command.QueueDelete{Conn: p.id, Request: 1, Name: c.queue()}
@@ -374,7 +405,9 @@ func (c *chaos) clusterCommand() {
 	default:
 		to := c.civil + int64(c.n(200)-150)*3_600_000
 		c.do(command.NodeID(1+c.n(3)), &command.SetTime{Request: 1, Civil: to, By: "chaos"})
-		c.civil = to
+		if c.m.civil.now == to { // not through a node that is down
+			c.civil = to
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func (m *Machine) carryOut(c *command.Commit, p *plan) {
 		if s.Target == 0 {
 			a = m.byName[s.Address]
 		}
-		m.store(a, s.Message)
+		m.store(a, s.Message, p.conn)
 	}
 }
 

@@ -45,6 +45,7 @@ const (
 	condNotFound     = "amqp:not-found"
 	condUnauthorized = "amqp:unauthorized-access"
 	condNotAllowed   = "amqp:not-allowed"
+	condLocked       = "amqp:resource-locked"
 	condPrecondition = "amqp:precondition-failed"
 	condInvalid      = "amqp:invalid-field"
 	condIllegal      = "amqp:illegal-state"

@@ -26,23 +26,23 @@ func (m *Machine) deadLetter(s *subscription, di uint32, reason string) {
 	name := DeadLetterPrefix + a.name
 	to := m.byName[name]
 	if to == nil {
-		to = m.addQueue(m.madeIncarnation(), name)
+		to = m.addAddress(m.madeIncarnation(), name, command.Anycast)
 	}
 	from, ok := m.moved[d.message]
 	if !ok {
 		from = origin{a.inc, p.seq}
 	}
-	m.messages.at(d.message).head = 0 // which goes along
-	overlay := mergeOverlay(m.overlays[d.message], m.story(a, &d, reason))
-	m.dropDelivery(s, di)
-	m.drop(a, d.message, true)
+	overlay := mergeOverlay(m.overlays[d.message], m.story(s, &d, reason))
+	m.headBuf = m.head(m.headBuf[:0], d.message)
 	m.counters.DeadLettered++
 
 	at := m.laneOf(to, priorityOf(p.seq))
 	i := m.putMessage(to, to.lanes[at], p.size&sizeMask|flagMoved|flagOverlay)
-	m.messages.at(i).head = p.head
+	m.messages.at(i).head = m.keepHead(m.headBuf)
 	to.lanes[at]++
 	m.keepOrigin(i, from)
+	m.dropDelivery(s, di)
+	m.finish(s, d.message)
 	m.keepOverlay(i, overlay)
 	m.markPlace(to)
 	m.markCreated(i, nil)
@@ -54,12 +54,22 @@ func (m *Machine) deadLetter(s *subscription, di uint32, reason string) {
 func (m *Machine) keepOrigin(i uint32, from origin) {
 	m.moved[i] = from
 	m.apart[bodyChunk{from.inc, from.seq >> chunkBits}]++
+	m.holders[from]++
+}
+
+// stands says that a message is where its body is: a topic's may be, while one of its subscriptions has made a dead letter of it.
+func (m *Machine) stands(at origin) bool {
+	a := m.byInc[at.inc]
+	return a != nil && m.find(a, at.seq) != 0
 }
 
 // forgetOrigin is for a dead letter that goes.
 func (m *Machine) forgetOrigin(i uint32) {
 	from := m.moved[i]
 	delete(m.moved, i)
+	if m.holders[from]--; m.holders[from] == 0 {
+		delete(m.holders, from)
+	}
 	at := bodyChunk{from.inc, from.seq >> chunkBits}
 	if m.apart[at]--; m.apart[at] == 0 {
 		delete(m.apart, at)
@@ -85,12 +95,12 @@ func (m *Machine) madeIncarnation() command.Incarnation {
 }
 
 // story is the overlay of a dead letter: an AMQP map of message annotations.
-func (m *Machine) story(a *address, d *delivery, reason string) []byte {
+func (m *Machine) story(s *subscription, d *delivery, reason string) []byte {
 	var b []byte
 	b = appendSymbol(b, "x-opt-oncemq-dead-reason")
 	b = appendText(b, reason)
 	b = appendSymbol(b, "x-opt-oncemq-dead-queue")
-	b = appendText(b, a.name)
+	b = appendText(b, s.fullName())
 	b = appendSymbol(b, "x-opt-oncemq-dead-count")
 	b = binary.BigEndian.AppendUint32(append(b, 0x70), d.count)
 	b = appendSymbol(b, "x-opt-oncemq-dead-failures")

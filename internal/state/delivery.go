@@ -11,7 +11,9 @@ import (
 // once: held by a link, or given back. No pointers [5.1].
 type delivery struct {
 	message uint32 // slab index
-	link    uint32 // slot of the link that holds it, 0 when it was given back
+	// subscription is its slot, 0: the queue's only one.
+	subscription uint32
+	link         uint32 // slot of the link that holds it, 0 when it was given back
 	// prev and next are its neighbours in its link's list, oldest hand-out first.
 	prev, next uint32
 	order      uint64 // of the hand-out within its link
@@ -26,11 +28,12 @@ type delivery struct {
 }
 
 const (
-	deliverySeen   = 1 << iota // may have been on a wire: first-acquirer is false (C8)
-	deliveryDirty              // stands in dirty.deliveries
-	deliveryStored             // has a key on disk
-	deliveryMarked             // scratch within one command: named already
-	deliveryGone               // removed in this entry; its index is released by flush
+	deliverySeen    = 1 << iota // may have been on a wire: first-acquirer is false (C8)
+	deliverySkipped             // not for this subscription, whose cursor will pass over it: nobody has it
+	deliveryDirty               // stands in dirty.deliveries
+	deliveryStored              // has a key on disk
+	deliveryMarked              // scratch within one command: named already
+	deliveryGone                // removed in this entry; its index is released by flush
 )
 
 // redeliveryLimit is the number of failures that makes a message a dead letter (C13).
@@ -52,16 +55,13 @@ var (
 
 // hold makes l the holder of a message and returns its delivery.
 func (m *Machine) hold(l *link, mi uint32) uint32 {
-	p := m.messages.at(mi)
-	if p.delivery == 0 {
-		p.delivery = m.deliveries.alloc()
-		d := m.deliveries.at(p.delivery)
-		d.message = mi
-		if p.size&flagMoved != 0 {
-			d.flags |= deliverySeen
+	di := m.deliveryOf(l.sub, mi)
+	if di == 0 {
+		di = m.newDelivery(l.sub, mi)
+		if m.messages.at(mi).size&flagMoved != 0 {
+			m.deliveries.at(di).flags |= deliverySeen
 		}
 	}
-	di := p.delivery
 	d := m.deliveries.at(di)
 	d.attempt++
 	l.handed++
@@ -132,7 +132,7 @@ func (m *Machine) consume(l *link, di uint32) {
 	m.unchain(l, di)
 	l.sub.inFlight--
 	m.dropDelivery(l.sub, di)
-	m.drop(l.sub.address, mi, false)
+	m.finish(l.sub, mi)
 	m.emptied(l)
 }
 
@@ -140,10 +140,15 @@ func (m *Machine) consume(l *link, di uint32) {
 func (m *Machine) dropDelivery(s *subscription, di uint32) {
 	d := m.deliveries.at(di)
 	p := m.messages.at(d.message)
-	p.delivery = 0
+	s.deliveries--
+	if s.slot != 0 {
+		delete(m.deliveryAt, deliveryKey{s.slot, d.message})
+	} else {
+		p.delivery = 0
+	}
 	delete(m.excluded, di)
 	if d.flags&deliveryStored != 0 {
-		m.deleteDeliveryKey(s.address.inc, p.seq)
+		m.deleteDeliveryKey(s, p.seq)
 	}
 	d.flags |= deliveryGone
 	m.dirty.freed = append(m.dirty.freed, di)
@@ -159,7 +164,7 @@ func (m *Machine) giveBack(l *link, di uint32, g give) {
 	m.charge(d, g)
 	m.markDelivery(di)
 	m.emptied(l)
-	if s.address.dying {
+	if s.over() {
 		return
 	}
 	switch {

@@ -44,6 +44,8 @@ type dirty struct {
 	kept          []resultAt
 	addresses     []*address
 	places        []*address
+	subscriptions []*subscription
+	positions     []*subscription
 	links         []*link
 	allowances    []*link
 	created       []createdMessage
@@ -137,6 +139,22 @@ func (m *Machine) markPlace(a *address) {
 	}
 }
 
+func (m *Machine) markSubscription(s *subscription) {
+	if s.mark() {
+		m.dirty.subscriptions = append(m.dirty.subscriptions, s)
+	}
+}
+
+// markPosition is for what moves in a subscription: a queue's stands in its address's place.
+func (m *Machine) markPosition(s *subscription) {
+	switch {
+	case s.slot == 0:
+		m.markPlace(s.address)
+	case s.position.mark():
+		m.dirty.positions = append(m.dirty.positions, s)
+	}
+}
+
 func (m *Machine) markLink(l *link) {
 	if l.mark() {
 		m.dirty.links = append(m.dirty.links, l)
@@ -170,8 +188,8 @@ func (m *Machine) deleteMessageKey(kind byte, inc command.Incarnation, seq uint6
 	m.deleteKey()
 }
 
-func (m *Machine) deleteDeliveryKey(inc command.Incarnation, seq uint64) {
-	m.dirty.gone = appendDeliveryKey(m.dirty.gone, m.group, inc, seq)
+func (m *Machine) deleteDeliveryKey(s *subscription, seq uint64) {
+	m.dirty.gone = appendDeliveryKey(m.dirty.gone, m.group, s, seq)
 	m.deleteKey()
 }
 
@@ -216,11 +234,14 @@ func appendPartKey(dst []byte, group uint16, id command.NodeID, number, offset u
 	return binary.BigEndian.AppendUint64(appendNumberedKey(dst, group, keyPart, uint64(id), number), offset)
 }
 
-// subscription 0 is a queue's only one.
-func appendDeliveryKey(dst []byte, group uint16, inc command.Incarnation, seq uint64) []byte {
-	dst = appendIDKey(dst, group, keyDelivery, uint64(inc))
-	dst = binary.BigEndian.AppendUint32(dst, 0)
-	return binary.BigEndian.AppendUint64(dst, seq)
+// appendDeliveryKey: subscription 0 is a queue's only one.
+func appendDeliveryKey(dst []byte, group uint16, s *subscription, seq uint64) []byte {
+	dst = appendIDKey(dst, group, keyDelivery, uint64(s.address.inc))
+	id := s.id
+	if s.slot == 0 {
+		id = 0
+	}
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, id), seq)
 }
 
 func appendSenderKey(dst []byte, group uint16, conn command.ConnID, number uint32) []byte {

@@ -143,6 +143,10 @@ func numbers(a *address) iter.Seq[uint64] {
 func (m *Machine) dumpQueues(p func(string, ...any)) {
 	for _, inc := range sortedKeys(m.byInc) {
 		q := m.byInc[inc]
+		if q.topic {
+			m.dumpTopic(p, q)
+			continue
+		}
 		s := q.queue
 		p("queue %x %q next %x depth %d bytes %d dying %v dead %v named %v", inc, q.name, q.lanes, q.depth, q.bytes, q.dying, q.dead, m.byName[q.name] == q)
 		p("  lanes %x turn %x gen %d inflight %d returning %d", s.lanes, s.turn, s.purgeGen, s.inFlight, s.returning)
@@ -174,8 +178,8 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		if l.session != nil {
 			session = l.session.id.String()
 		}
-		p("link %x queue %x conn %s number %d session %s name %q presettled %v ended %v lost %d ending %d charged %v allow %d %d handed %d told %d held %d",
-			id, l.sub.address.inc, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.told, l.held)
+		p("link %x sub %x conn %s number %d session %s name %q presettled %v ended %v lost %d ending %d charged %v allow %d %d handed %d told %d held %d",
+			id, l.sub.id, conn, l.number, session, l.name, l.presettled, l.ended, l.lost, l.ending, l.charged, l.messages, l.bytes, l.handed, l.told, l.held)
 		if f := l.filter; f != nil {
 			p("  selector %x scan %d matched %v", f.encoded, f.scan, m.trueMatched(l))
 		}
@@ -188,16 +192,19 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 func (m *Machine) dumpMessage(p func(string, ...any), mi uint32) {
 	c := m.messages.at(mi)
 	p("  message %d size %d flags %x overlay %x moved %v", c.seq, c.size&sizeMask, c.size&^sizeMask, m.overlays[mi], m.moved[mi])
-	if c.delivery == 0 {
-		return
+	if c.delivery != 0 && !m.addresses[c.address].topic {
+		m.dumpDelivery(p, c.delivery)
 	}
-	d := m.deliveries.at(c.delivery)
+}
+
+func (m *Machine) dumpDelivery(p func(string, ...any), di uint32) {
+	d := m.deliveries.at(di)
 	var link uint64
 	if d.link != 0 {
 		link = m.links[d.link].id
 	}
-	p("    delivery link %x order %d told %d attempt %d count %d failures %d gen %d seen %v excluded %v", link, d.order, d.told, d.attempt, d.count,
-		d.failures, d.gen, d.flags&deliverySeen != 0, m.excluded[c.delivery])
+	p("    delivery link %x order %d told %d attempt %d count %d failures %d gen %d flags %d excluded %v", link, d.order, d.told, d.attempt, d.count,
+		d.failures, d.gen, d.flags&(deliverySeen|deliverySkipped), m.excluded[di])
 }
 
 func sorted(h seqHeap) []uint64 {
@@ -242,7 +249,11 @@ func (m *Machine) verify() error {
 		if m.addresses[q.slot] != q {
 			return fmt.Errorf("queue %x isn't in its slot", inc)
 		}
-		n, err := m.verifyQueue(q)
+		verify := m.verifyQueue
+		if q.topic {
+			verify = m.verifyTopic
+		}
+		n, err := verify(q)
 		if err != nil {
 			return fmt.Errorf("queue %x %q: %w", inc, q.name, err)
 		}
@@ -271,6 +282,13 @@ func (m *Machine) verify() error {
 	}
 	if !maps.Equal(apart, m.apart) {
 		return fmt.Errorf("bodies of dead letters elsewhere by chunk: %v, counted %v", apart, m.apart)
+	}
+	holders := make(map[origin]uint32)
+	for _, from := range m.moved {
+		holders[from]++
+	}
+	if !maps.Equal(holders, m.holders) {
+		return fmt.Errorf("dead letters by their bodies: %v, counted %v", holders, m.holders)
 	}
 	if used != total {
 		return fmt.Errorf("%d messages in chunks, %d in queues", used, total)
@@ -306,7 +324,6 @@ func (m *Machine) verify() error {
 	return nil
 }
 
-// verifyQueue returns how many messages q has.
 // verifyKept counts anew what Machine.kept and partBytes are kept up to date for.
 func (m *Machine) verifyKept() error {
 	var kept, parts uint64

@@ -72,27 +72,51 @@ func (r *results) encode(dst []byte) []byte {
 }
 
 func (a *address) encode(dst []byte) []byte {
-	return putString(putBools(dst, a.dying), a.name)
+	return putString(putBools(dst, a.dying, a.topic), a.name)
 }
 
 func (a *address) encodePlace(dst []byte) []byte {
 	s := a.queue
-	dst = putUint(dst, s.turn)
-	dst = putUint(dst, uint64(s.purgeGen))
 	dst = putUint(dst, uint64(len(a.lanes)))
-	for i, next := range a.lanes {
+	for _, next := range a.lanes {
+		dst = putUint(append(dst, byte(next>>laneBits)), next&laneMask)
+	}
+	return s.encodePosition(dst)
+}
+
+func (s *subscription) encodePosition(dst []byte) []byte {
+	if s.dying {
+		dst = putUint(dst, s.left)
+	} else {
+		dst = putUint(dst, s.turn)
+	}
+	dst = putUint(dst, uint64(s.purgeGen))
+	for i := range s.lanes {
 		ln := &s.lanes[i]
-		dst = append(dst, byte(next>>laneBits))
-		for _, n := range [...]uint64{next, ln.cursor, ln.from, ln.to} {
-			dst = putUint(dst, n&^(15<<laneBits))
+		for _, n := range [...]uint64{ln.cursor, ln.from, ln.to} {
+			dst = putUint(dst, n&laneMask)
 		}
 		dst = putUint(dst, ln.taken)
 	}
 	return dst
 }
 
+func (s *subscription) encode(dst []byte) []byte {
+	dst = putUint(dst, uint64(s.address.inc))
+	dst = putBools(dst, s.dying, s.ending, s.is.Durable, s.is.Shared, s.is.Global, s.is.NoLocal)
+	dst = putString(dst, s.is.Name)
+	dst = putString(dst, s.key.principal)
+	dst = putString(dst, s.key.container)
+	return append(dst, s.filter.bytes()...)
+}
+
 func (l *link) encode(dst []byte) []byte {
 	dst = putUint(dst, uint64(l.sub.address.inc))
+	if l.sub.slot != 0 {
+		dst = putUint(dst, l.sub.id)
+	} else {
+		dst = putUint(dst, 0)
+	}
 	var conn uint64
 	if l.conn != nil {
 		conn = uint64(l.conn.id)
@@ -119,7 +143,7 @@ func (l *link) encodeAllowance(dst []byte) []byte {
 	dst = putUint(dst, l.told)
 	if l.filter != nil {
 		for _, scan := range l.filter.scan {
-			dst = putUint(dst, scan&^(15<<laneBits))
+			dst = putUint(dst, scan&laneMask)
 		}
 	}
 	return dst
@@ -138,7 +162,7 @@ func (m *Machine) encodeDelivery(dst []byte, di uint32) []byte {
 	dst = putUint(dst, uint64(d.count))
 	dst = putUint(dst, uint64(d.failures))
 	dst = putUint(dst, uint64(d.gen))
-	dst = putBools(dst, d.flags&deliverySeen != 0)
+	dst = append(dst, d.flags&(deliverySeen|deliverySkipped))
 	e := m.excluded[di]
 	dst = putUint(dst, uint64(e.n))
 	for _, id := range e.link[:e.n] {

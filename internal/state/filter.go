@@ -211,10 +211,11 @@ func (m *Machine) skipTaken(s *subscription, budget int) (skipped int, done bool
 			if mi != 0 && m.deliveryOf(s, mi) == 0 {
 				break
 			}
+			m.passed(s, mi)
 			ln.cursor++
 			ln.taken--
 			skipped++
-			m.markPlace(a)
+			m.markPosition(s)
 		}
 		if ln.cursor < a.lanes[at] {
 			break

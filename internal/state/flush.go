@@ -213,6 +213,13 @@ func (m *Machine) flushLinks() {
 		a.place.gone = a.gone
 		m.write(&a.place, appendIDKey(m.keyBuf[:0], m.group, keyPlace, uint64(a.inc)), a.encodePlace)
 	}
+	for _, s := range d.subscriptions {
+		m.write(&s.object, appendIDKey(m.keyBuf[:0], m.group, keySubscription, s.id), s.encode)
+	}
+	for _, s := range d.positions {
+		s.position.gone = s.gone
+		m.write(&s.position, appendIDKey(m.keyBuf[:0], m.group, keyPosition, s.id), s.encodePosition)
+	}
 	for _, l := range d.links {
 		m.write(&l.object, appendIDKey(m.keyBuf[:0], m.group, keyLink, l.id), l.encode)
 	}
@@ -221,6 +228,7 @@ func (m *Machine) flushLinks() {
 		m.write(&l.allow, appendIDKey(m.keyBuf[:0], m.group, keyAllowance, l.id), l.encodeAllowance)
 	}
 	d.addresses, d.places = emptied(d.addresses), emptied(d.places)
+	d.subscriptions, d.positions = emptied(d.subscriptions), emptied(d.positions)
 	d.links, d.allowances = emptied(d.links), emptied(d.allowances)
 }
 
@@ -243,11 +251,11 @@ func (m *Machine) flushMessages() {
 			continue
 		}
 		p := m.messages.at(v.message)
-		a := m.addresses[p.address]
-		if a.dying {
+		s := m.subscriptionOf(v)
+		if s.over() {
 			continue // its links are gone; what the key says doesn't matter any more
 		}
-		m.keyBuf = appendDeliveryKey(m.keyBuf[:0], m.group, a.inc, p.seq)
+		m.keyBuf = appendDeliveryKey(m.keyBuf[:0], m.group, s, p.seq)
 		m.valueBuf = m.encodeDelivery(m.valueBuf[:0], di)
 		m.save(v.flags&deliveryStored != 0, m.keyBuf, m.valueBuf)
 		v.flags |= deliveryStored

@@ -18,6 +18,7 @@ const (
 // of their ids, beginning where the last entry ran out of steps. What is left waits
 // for the next entry.
 func (m *Machine) handOutAll(budget int) {
+	m.touchPublished()
 	all := m.touched
 	slices.SortFunc(all, func(a, b *subscription) int { return compare(a.id, b.id) })
 	first := 0
@@ -61,13 +62,19 @@ func compare[T command.Incarnation | uint64](a, b T) int {
 
 // canHandOut reports whether a link and a message for it are there, or may be: a selector has not looked at all of them.
 func (m *Machine) canHandOut(s *subscription) bool {
-	if s.address.dying || s.returning > 0 {
+	if s.over() {
+		return false
+	}
+	if s.sifts() {
+		return true
+	}
+	if s.returning > 0 {
 		return false
 	}
 	for _, l := range s.ready {
 		switch {
 		case l.filter != nil:
-			if _, ok := m.matched(s, l); ok || l.looksFurther() {
+			if _, ok := m.matched(s, l); ok || l.looksFurther() && s.waiting() > 0 {
 				return true
 			}
 		case s.count > 0 || s.fresh() > 0:
@@ -113,8 +120,14 @@ const passedPerStep = 64
 // handOut gives waiting messages to the links with an allowance, in turn, and returns
 // the steps that it took, about budget at most.
 func (m *Machine) handOut(s *subscription, budget int) (used int) {
-	if s.address.dying || s.returning > 0 || len(s.ready) == 0 {
+	if s.over() {
 		return 0
+	}
+	if s.sifts() {
+		used = m.sift(s, budget)
+	}
+	if s.returning > 0 || len(s.ready) == 0 || s.sifts() {
+		return used
 	}
 	at, _ := slices.BinarySearchFunc(s.ready, s.turn+1, func(l *link, id uint64) int { return compare(l.id, id) })
 	for tried, over := 0, 0; used < budget && len(s.ready) > 0 && tried < len(s.ready); {
@@ -136,7 +149,7 @@ func (m *Machine) handOut(s *subscription, budget int) (used int) {
 		used++
 		m.handTo(s, l, seq)
 		s.turn = l.id
-		m.markPlace(s.address)
+		m.markPosition(s)
 		if l.messages == 0 || l.bytes == 0 {
 			s.ready = slices.Delete(s.ready, at, at+1)
 		} else {

@@ -19,10 +19,11 @@ func (m *Machine) runJobs(budget int) int {
 		m.dropLink(l)
 	}
 	for len(m.working) > 0 && m.steps-before < budget {
-		if !m.clean(m.working[0], before+budget) {
+		s := m.working[0]
+		if !m.clean(s, before+budget) {
 			break
 		}
-		m.working = slices.Delete(m.working, 0, 1)
+		m.working = slices.DeleteFunc(m.working, func(x *subscription) bool { return x == s })
 	}
 	return m.steps - before
 }
@@ -58,7 +59,7 @@ func (m *Machine) giveAll(l *link, limit int) {
 // clean goes on with a purge or a deletion and reports whether it is done.
 func (m *Machine) clean(s *subscription, limit int) bool {
 	a := s.address
-	for !a.dying && len(s.doomed) > 0 {
+	for !s.over() && len(s.doomed) > 0 {
 		di, ok := m.doomed(s, &s.doomed[0])
 		if !ok {
 			s.doomed = slices.Delete(s.doomed, 0, 1)
@@ -70,18 +71,24 @@ func (m *Machine) clean(s *subscription, limit int) bool {
 		s.doomed[0].numbers.pop()
 		mi := m.deliveries.at(di).message
 		m.dropDelivery(s, di)
-		m.drop(a, mi, false)
+		m.finish(s, mi)
+	}
+	if s.slot != 0 && !s.dying {
+		return true // the rest is its cursor's
 	}
 	done := m.cleanRange(s, limit)
-	m.markPlace(a)
+	m.markPosition(s)
 	if !done {
 		return false
 	}
 	for i := range s.lanes {
 		s.lanes[i].from, s.lanes[i].to = 0, 0
 	}
-	if a.dying {
+	switch {
+	case a.dying:
 		m.forgetAddress(a)
+	case s.dying:
+		m.forgetSubscription(s)
 	}
 	return true
 }
@@ -119,22 +126,25 @@ func (m *Machine) cleanLane(s *subscription, ln *lane, limit int) bool {
 	defer m.endRun(&r)
 	for {
 		switch {
-		case a.dying && a.depth == 0, ln.from >= ln.to:
+		case a.dying && a.depth == 0, s.dying && s.left == 0, ln.from >= ln.to:
 			return true
 		case m.steps >= limit:
 			return false
 		}
 		seq := ln.from
-		if a.dying {
+		if s.over() {
 			seq = ln.to - 1
 		}
 		n := uint64(1)
-		if mi := m.find(a, seq); mi != 0 {
+		switch mi := m.find(a, seq); {
+		case mi == 0:
+			n = m.passEmpty(s, ln, &r, seq)
+		case s.slot != 0:
+			m.cleanFor(s, ln, mi)
+		default:
 			m.cleanMessage(s, &r, mi)
-		} else {
-			n = m.passEmpty(ln, &r, seq)
 		}
-		if a.dying {
+		if s.over() {
 			ln.to -= n
 		} else {
 			ln.from += n
@@ -144,7 +154,7 @@ func (m *Machine) cleanLane(s *subscription, ln *lane, limit int) bool {
 
 // passEmpty is how many numbers from seq on, in the direction of the job, have no message and are passed over as one step: an
 // empty chunk costs one look, and so do its neighbours.
-func (m *Machine) passEmpty(ln *lane, r *run, seq uint64) uint64 {
+func (m *Machine) passEmpty(s *subscription, ln *lane, r *run, seq uint64) uint64 {
 	m.steps++
 	a := r.address
 	n, no := uint64(1), seq>>chunkBits
@@ -155,7 +165,7 @@ func (m *Machine) passEmpty(ln *lane, r *run, seq uint64) uint64 {
 		if m.apart[bodyChunk{a.inc, no}] != 0 {
 			m.endRun(r)
 		}
-		if a.dying {
+		if s.over() {
 			n = seq + 1 - max(no<<chunkBits, ln.from)
 			if no<<chunkBits <= ln.from {
 				break
@@ -173,7 +183,9 @@ func (m *Machine) passEmpty(ln *lane, r *run, seq uint64) uint64 {
 func (m *Machine) cleanMessage(s *subscription, r *run, mi uint32) {
 	a := s.address
 	p := m.messages.at(mi)
-	if di := m.deliveryOf(s, mi); di != 0 {
+	if a.topic {
+		m.dropDeliveries(a, mi)
+	} else if di := m.deliveryOf(s, mi); di != 0 {
 		if !a.dying { // somebody has it, or it came back since
 			m.steps++
 			m.endRun(r)
@@ -183,13 +195,13 @@ func (m *Machine) cleanMessage(s *subscription, r *run, mi uint32) {
 	}
 	if m.apart[bodyChunk{a.inc, p.seq >> chunkBits}] != 0 { // among its neighbours' bodies is one that has to stay
 		m.endRun(r)
-		m.drop(a, mi, false)
+		m.drop(a, mi)
 		return
 	}
 	if p.fresh == 0 {
 		r.extend(p.seq)
 	}
-	m.dropExtras(a, mi, false)
+	m.dropExtras(a, mi)
 	m.forgetMessage(a, mi)
 }
 
@@ -233,7 +245,7 @@ func (m *Machine) endRun(r *run) {
 	r.messages = 0
 }
 
-// forgetQueue forgets a deleted queue whose messages are gone.
+// forgetAddress forgets a deleted queue whose messages are gone.
 func (m *Machine) forgetAddress(a *address) {
 	if a.depth != 0 {
 		panic("state: a deleted queue still has messages")
@@ -242,6 +254,9 @@ func (m *Machine) forgetAddress(a *address) {
 	delete(m.byInc, a.inc)
 	m.addresses[a.slot] = nil
 	m.freeAddress = append(m.freeAddress, a.slot)
+	for _, s := range slices.Clone(a.subs) {
+		m.forgetSubscription(s)
+	}
 	m.markAddress(a)
 	m.markPlace(a)
 }

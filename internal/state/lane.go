@@ -10,6 +10,7 @@ import (
 // strictly by priority; the usual one has the code 0, and so the numbers that one has where nobody sets priorities.
 const (
 	laneBits      = 60
+	laneMask      = 1<<laneBits - 1
 	usualPriority = 4
 	topPriority   = 9
 )
@@ -65,6 +66,10 @@ func (m *Machine) laneOf(a *address, priority uint8) int {
 	if !found {
 		a.lanes = slices.Insert(a.lanes, at, first)
 		m.enterLane(a.queue, at, first)
+		for _, s := range a.subs {
+			m.enterLane(s, at, first)
+			m.markPosition(s)
+		}
 	}
 	return at
 }
@@ -94,5 +99,5 @@ func (s *subscription) freshIn(i int) uint64 {
 
 // purging says that a range of numbers is still to be looked through.
 func (s *subscription) purging() bool {
-	return slices.ContainsFunc(s.lanes, func(ln lane) bool { return ln.from < ln.to })
+	return s.slot == 0 && slices.ContainsFunc(s.lanes, func(ln lane) bool { return ln.from < ln.to })
 }

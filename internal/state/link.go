@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -67,6 +68,7 @@ func (m *Machine) addLink(l *link) {
 		m.links = append(m.links, l)
 	}
 	m.linkByID[l.id] = l
+	l.sub.refs++
 	if !l.ended && l.ending == 0 {
 		m.joinSubscription(l)
 	}
@@ -101,7 +103,7 @@ func removeLink(in *[]*link, l *link) bool {
 
 // openable checks what consumers and senders have in common and finds the queue,
 // which is nil where the command will make it.
-func (m *Machine) openable(p *plan, number uint32, id command.SessionID, name, address string, create bool) *command.Refusal {
+func (m *Machine) openable(p *plan, number uint32, id command.SessionID, name, address string, create bool, routing command.Routing) *command.Refusal {
 	switch {
 	case m.place > lastPlace:
 		return refusal(condLimit, "too many commands in one entry; attach again")
@@ -123,6 +125,11 @@ func (m *Machine) openable(p *plan, number uint32, id command.SessionID, name, a
 	p.address = m.byName[address]
 	switch {
 	case p.address != nil:
+		if is := p.address.routing(); routing != command.AnyRouting && routing != is {
+			return refusal(condNotAllowed, "%q is a %s, no %s", address, is, routing)
+		}
+	case routing == command.Multicast && isDead(address):
+		return refusal(condNotAllowed, "%.300q can't be the name of a topic: dead letters have a queue", address)
 	case !validName(address):
 		return refusal(condNotAllowed, "%.300q can't be the name of a queue: 1 to 255 bytes of UTF-8 without control characters, no $ in front", address)
 	case !create:
@@ -132,15 +139,25 @@ func (m *Machine) openable(p *plan, number uint32, id command.SessionID, name, a
 }
 
 func (m *Machine) checkLinkOpen(c *command.LinkOpen, p *plan) verdict {
-	if c.Address == "" {
+	if c.Address == "" && c.Subscription.Name == "" {
 		return p.refuse(refusal(condInvalid, "a consumer needs an address"))
 	}
-	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create); no != nil {
+	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != "", c.Routing); no != nil {
 		return p.refuse(no)
 	}
 	var err error
 	if p.filter, err = newFilter(c.Filter); err != nil {
 		return p.refuse(refusal(condInvalid, "the selector can't be read: %v", err))
+	}
+	var no *command.Refusal
+	switch {
+	case c.Address == "":
+		no = m.checkFind(c, p)
+	case p.address == nil && c.Routing == command.Multicast || p.address != nil && p.address.topic:
+		no = m.checkSubscribe(c, p)
+	}
+	if no != nil {
+		return p.refuse(no)
 	}
 	return act
 }
@@ -149,37 +166,67 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	id := command.IndexPlace(m.index, m.place)
 	a := p.address
 	if a == nil {
-		a = m.addQueue(command.Incarnation(id), c.Address)
+		a = m.addAddress(command.Incarnation(id), c.Address, c.Routing)
 	}
-	var l *link
+	l := m.resumed(a, c, p)
+	if l == nil {
+		l = m.openLink(id, a, c, p)
+	}
 	if s := p.session; s != nil {
-		if old := s.links[c.Name]; old != nil {
-			if c.Resume && !c.Presettled && !old.presettled && old.sub == a.queue && old.sameFilter(c.Filter) {
-				if old.conn != nil && !old.ended {
-					m.stolen(old.conn, old.number)
-				}
-				m.adopt(old, p.conn, c.Link)
-				l = old
-			} else {
-				m.replaceLink(old)
-			}
-		}
 		if r := s.results[c.Name]; r != nil && !c.Resume {
 			m.dropResults(r)
-		}
-	}
-	if l == nil {
-		l = &link{id: id, sub: a.queue, conn: p.conn, number: c.Link, session: p.session, name: c.Name, presettled: c.Presettled, filter: p.filter}
-		m.addLink(l)
-		if l.session != nil {
-			l.session.links[l.name] = l
 		}
 	}
 	m.markLink(l)
 	e := m.tell(p.conn, command.EffectLinkOpened)
 	e.Link, e.Request = c.Link, c.Request
-	e.Detail = &command.LinkOpened{Incarnation: a.inc, Resumed: m.resume(l, c)}
+	detail := &command.LinkOpened{Incarnation: a.inc, Resumed: m.resume(l, c), Routing: a.routing()}
+	if a.topic {
+		detail.Address, detail.Subscription, detail.Filter = a.name, l.sub.is, l.sub.filter.bytes()
+	}
+	e.Detail = detail
 	m.sendUnseen(l) // a new link holds nothing
+}
+
+// openLink makes a link.
+func (m *Machine) openLink(id uint64, a *address, c *command.LinkOpen, p *plan) *link {
+	l := &link{id: id, sub: a.queue, conn: p.conn, number: c.Link, session: p.session, name: c.Name, presettled: c.Presettled, filter: p.filter}
+	if a.topic {
+		l.sub, l.filter = m.subscribe(a, c, p), nil
+	}
+	m.addLink(l)
+	if l.session != nil {
+		l.session.links[l.name] = l
+	}
+	return l
+}
+
+// resumed is the session's link of that name, attached anew. One that isn't what the client resumes ends.
+func (m *Machine) resumed(a *address, c *command.LinkOpen, p *plan) *link {
+	if p.session == nil {
+		return nil
+	}
+	old := p.session.links[c.Name]
+	if old == nil {
+		return nil
+	}
+	same := old.sub == a.queue && old.sameFilter(c.Filter)
+	if a.topic {
+		same = old.sub.address == a && !old.sub.over() && old.sub.is == wanted(c.Subscription) && bytes.Equal(old.sub.filter.bytes(), c.Filter)
+	}
+	if c.Resume && !c.Presettled && !old.presettled && same {
+		if old.conn != nil && !old.ended {
+			m.stolen(old.conn, old.number)
+		}
+		m.adopt(old, p.conn, c.Link)
+		return old
+	}
+	if s := p.subscription; s != nil { // which the newcomer wants
+		s.refs++
+		defer func() { s.refs-- }()
+	}
+	m.replaceLink(old)
+	return nil
 }
 
 // adopt attaches a session's link to a connection anew, with what it holds.
@@ -283,6 +330,9 @@ func (m *Machine) changeLinkEnd(c *command.LinkEnd, p *plan) {
 		}
 	}
 	m.splitEnlisted(l, c.Enlisted)
+	if sub := l.sub; c.Closed && sub.slot != 0 && sub.is.Durable && !slices.ContainsFunc(sub.links, func(x *link) bool { return x != l }) {
+		m.endSubscription(sub) // AMQP 2.6.4: what is closed is gone
+	}
 	m.endLink(l, ruleClosed)
 }
 
@@ -395,6 +445,8 @@ func (m *Machine) dropLink(l *link) {
 	delete(m.linkByID, l.id)
 	m.markLink(l)
 	m.markAllowance(l)
+	l.sub.refs--
+	m.release(l.sub)
 }
 
 // emptied forgets a link that had ended and now holds nothing. (An ending one is its

@@ -92,6 +92,8 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		return m.result(kind, k, v)
 	case keyQueue, keyPlace:
 		return m.queueRecord(kind, k, v)
+	case keySubscription, keyPosition:
+		return m.subscription(kind, k, v)
 	case keyLink, keyAllowance:
 		return m.link(kind, k, v)
 	case keyMessage, keyOverlay, keyMoved:
@@ -256,7 +258,8 @@ func (m *loader) result(kind byte, k, v *fields) error {
 func (m *loader) queueRecord(kind byte, k, v *fields) error {
 	inc := command.Incarnation(k.be64())
 	if kind == keyQueue {
-		a := &address{object: object{stored: true}, inc: inc, dying: v.byte()&1 != 0, name: v.string(), lanes: []uint64{1}}
+		flags := v.byte()
+		a := &address{object: object{stored: true}, inc: inc, dying: flags&1 != 0, topic: flags&2 != 0, name: v.string(), lanes: []uint64{1}}
 		a.queue = &subscription{id: uint64(inc), address: a, lanes: []lane{{cursor: 1}}}
 		m.placeAddress(a)
 		if !a.dying {
@@ -269,21 +272,32 @@ func (m *loader) queueRecord(kind byte, k, v *fields) error {
 		return missing("the queue")
 	}
 	a.place.stored = true
-	s := a.queue
-	s.turn, s.purgeGen = v.uint(), uint32(v.uint())
-	a.lanes, s.lanes = nil, nil
+	a.lanes = nil
 	for range min(v.uint(), 1<<(64-laneBits)) {
-		code := uint64(v.byte()) << laneBits
+		a.lanes = append(a.lanes, uint64(v.byte())<<laneBits|v.uint())
+	}
+	m.position(a.queue, v)
+	return nil
+}
+
+// position reads where a subscription stands.
+func (m *loader) position(s *subscription, v *fields) {
+	if s.dying {
+		s.left = v.uint()
+	} else {
+		s.turn = v.uint()
+	}
+	s.purgeGen = uint32(v.uint())
+	s.lanes = nil
+	for _, next := range s.address.lanes {
 		number := func() uint64 {
 			if n := v.uint(); n != 0 {
-				return n | code
+				return n | next&^laneMask
 			}
 			return 0
 		}
-		a.lanes = append(a.lanes, number())
 		s.lanes = append(s.lanes, lane{cursor: number(), from: number(), to: number(), taken: v.uint()})
 	}
-	return nil
 }
 
 func (m *loader) link(kind byte, k, v *fields) error {
@@ -307,6 +321,11 @@ func (m *loader) link(kind byte, k, v *fields) error {
 		return missing("the queue")
 	}
 	l := &link{object: object{stored: true}, id: id, sub: a.queue}
+	if id := v.uint(); id != 0 {
+		if l.sub = m.subscriptionByID[id]; l.sub == nil {
+			return missing("the subscription")
+		}
+	}
 	conn := command.ConnID(v.uint())
 	l.number = uint32(v.uint())
 	flags := v.byte()
@@ -377,38 +396,43 @@ func (m *loader) delivery(k, v *fields) error {
 	if a == nil {
 		return missing("the queue")
 	}
-	k.be32()
+	s := a.queue
+	if id := k.be64(); id != 0 {
+		if s = m.subscriptionByID[id]; s == nil {
+			return missing("the subscription")
+		}
+	}
 	mi := m.find(a, k.be64())
 	if mi == 0 {
 		return missing("the message")
 	}
-	di := m.deliveries.alloc()
+	di := m.newDelivery(s, mi)
 	d := m.deliveries.at(di)
-	m.messages.at(mi).delivery = di
 	id := v.uint()
 	link := m.linkByID[id]
-	if id != 0 && link == nil && !a.dying {
+	if id != 0 && link == nil && !s.over() {
 		return missing("the link")
 	}
-	*d = delivery{
-		message: mi, order: v.uint(), told: v.uint(), attempt: uint32(v.uint()), count: uint32(v.uint()), failures: uint32(v.uint()),
-		gen: uint32(v.uint()), flags: v.byte()&1*deliverySeen | deliveryStored,
-	}
+	d.order, d.told, d.attempt, d.count, d.failures = v.uint(), v.uint(), uint32(v.uint()), uint32(v.uint()), uint32(v.uint())
+	d.gen = uint32(v.uint())
+	d.flags = v.byte()&(deliverySeen|deliverySkipped) | deliveryStored
+	m.countDelivery(s, d)
 	var e exclusions
 	e.n = uint32(min(v.uint(), maxExcluded))
 	for i := range e.n {
 		e.link[i] = v.uint()
 	}
-	if e.n > 0 && (link != nil || d.gen == a.queue.purgeGen) {
+	if e.n > 0 && (link != nil || d.gen == s.purgeGen) {
 		m.excluded[di] = e
 	}
 	switch {
-	case a.dying:
+	case s.over():
+	case d.flags&deliverySkipped != 0:
 	case link != nil:
 		m.chain(link, di)
 		link.sub.inFlight++
 	default:
-		m.gaveBack(a.queue, di)
+		m.gaveBack(s, di)
 	}
 	return nil
 }
@@ -456,11 +480,14 @@ func (m *loader) complete() {
 		if a == nil {
 			continue
 		}
-		s := a.queue
-		m.scanned(s)
-		m.touch(s)
-		if a.dying || s.purging() || len(s.doomed) > 0 {
-			m.work(s)
+		m.began(a.queue)
+		if a.topic {
+			m.countPending(a)
+		}
+	}
+	for _, s := range m.subscriptions {
+		if s != nil {
+			m.began(s)
 		}
 	}
 	left := m.touched[:0]
@@ -472,6 +499,18 @@ func (m *loader) complete() {
 	m.touched = left
 	m.forgetMarks()
 	m.reckonRoom()
+}
+
+// began finds what a subscription was about.
+func (m *loader) began(s *subscription) {
+	m.scanned(s)
+	m.touch(s)
+	if s.slot != 0 && s.address.dying {
+		return // its topic's job
+	}
+	if s.over() || s.purging() || len(s.doomed) > 0 {
+		m.work(s)
+	}
 }
 
 // sortDeliveries brings a link's list into the order of hand-out.

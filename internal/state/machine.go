@@ -57,6 +57,13 @@ type Machine struct {
 	links       []*link // by slot, as addresses
 	freeLink    []uint32
 	linkByID    map[uint64]*link
+	// subscriptions are those of topics, by slot, as addresses.
+	subscriptions    []*subscription
+	freeSubscription []uint32
+	subscriptionByID map[uint64]*subscription
+	named            map[subscriptionKey]*subscription
+	deliveryAt       map[deliveryKey]uint32 // of topics
+	published        []*address             // topics that got messages in this entry
 
 	messages   slab[message]
 	deliveries slab[delivery]
@@ -65,6 +72,7 @@ type Machine struct {
 	chunkAt    map[chunkKey]uint32
 	overlays   map[uint32][]byte     // by message; only of those that have one
 	moved      map[uint32]origin     // by message; dead letters
+	holders    map[origin]uint32     // how many dead letters have their body there
 	apart      map[bodyChunk]uint32  // how many bodies of a chunk belong to dead letters elsewhere
 	excluded   map[uint32]exclusions // by delivery; undeliverable-here
 	// kept is what overlays, results, outcomes and refusals cost, partBytes what the large commands under way have in memory.
@@ -120,13 +128,20 @@ func New(group uint16) *Machine {
 		byInc:     make(map[command.Incarnation]*address),
 		links:     make([]*link, 1),
 		linkByID:  make(map[uint64]*link),
-		chunkAt:   make(map[chunkKey]uint32),
-		overlays:  make(map[uint32][]byte),
-		moved:     make(map[uint32]origin),
-		apart:     make(map[bodyChunk]uint32),
-		excluded:  make(map[uint32]exclusions),
-		hash:      xxhash.New(),
-		maxSteps:  maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions,
+
+		subscriptions:    make([]*subscription, 1),
+		subscriptionByID: make(map[uint64]*subscription),
+		named:            make(map[subscriptionKey]*subscription),
+		deliveryAt:       make(map[deliveryKey]uint32),
+
+		chunkAt:  make(map[chunkKey]uint32),
+		overlays: make(map[uint32][]byte),
+		moved:    make(map[uint32]origin),
+		holders:  make(map[origin]uint32),
+		apart:    make(map[bodyChunk]uint32),
+		excluded: make(map[uint32]exclusions),
+		hash:     xxhash.New(),
+		maxSteps: maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions,
 	}
 	return m
 }

@@ -8,7 +8,13 @@ import (
 
 func (m *Machine) checkQueueCreate(c *command.QueueCreate, p *plan) verdict {
 	if p.address = m.byName[c.Name]; p.address != nil {
+		if is := p.address.routing(); c.Routing != command.AnyRouting && c.Routing != is {
+			return p.refuse(refusal(condNotAllowed, "%q is a %s, no %s", c.Name, is, c.Routing))
+		}
 		return act
+	}
+	if c.Routing == command.Multicast && isDead(c.Name) {
+		return p.refuse(refusal(condNotAllowed, "%.300q can't be the name of a topic: dead letters have a queue", c.Name))
 	}
 	if !validName(c.Name) {
 		return p.refuse(refusal(condNotAllowed,
@@ -24,7 +30,7 @@ func (m *Machine) changeQueueCreate(c *command.QueueCreate, p *plan) {
 	existed := p.address != nil
 	a := p.address
 	if !existed {
-		a = m.addQueue(command.Incarnation(command.IndexPlace(m.index, m.place)), c.Name)
+		a = m.addAddress(command.Incarnation(command.IndexPlace(m.index, m.place)), c.Name, c.Routing)
 	}
 	e := m.tellAsker(p.conn, command.EffectQueue)
 	e.Request, e.Existed, e.Incarnation = c.Request, existed, a.inc
@@ -43,15 +49,24 @@ func (m *Machine) checkQueue(name string, p *plan) verdict {
 func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 	a := p.address
 	s := a.queue
-	removed := s.waiting() + s.inFlight
+	removed := a.info().Depth
 	a.dying = true
 	delete(m.byName, a.name)
 	m.markAddress(a)
-	for _, l := range m.linksOf(s) {
+	a.living = 0
+	m.working = slices.DeleteFunc(m.working, func(x *subscription) bool { return x.address == a })
+	for _, sub := range a.subs {
+		if m.named[sub.key] == sub {
+			delete(m.named, sub.key)
+		}
+		sub.links, sub.ready, sub.returning, sub.inFlight = nil, nil, 0, 0
+		sub.returned, sub.picky, sub.doomed, sub.count = nil, nil, nil, 0
+	}
+	for _, l := range m.linksOf(a) {
 		if l.conn != nil && !l.ended {
 			e := m.tell(l.conn, command.EffectLinkEnded)
 			e.Link = l.number
-			e.Refusal = refusal(condDeleted, "queue %q was deleted", a.name)
+			e.Refusal = refusal(condDeleted, "the %s %q was deleted", a.routing(), a.name)
 		}
 		m.unlinkConn(l)
 		if of := l.session; of != nil && of.links[l.name] == l {
@@ -73,12 +88,12 @@ func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 	e.Request, e.Incarnation, e.Number = c.Request, a.inc, removed
 }
 
-// linksOf is every link of s, those that have ended and still hold something too, by
+// linksOf is every link of a, those that have ended and still hold something too, by
 // id.
-func (m *Machine) linksOf(s *subscription) []*link {
+func (m *Machine) linksOf(a *address) []*link {
 	var all []*link
 	for _, l := range m.links {
-		if l != nil && l.sub == s {
+		if l != nil && l.sub.address == a {
 			all = append(all, l)
 		}
 	}
@@ -98,7 +113,22 @@ func (m *Machine) work(s *subscription) {
 // [4.2]. What comes, or comes back, later isn't touched.
 func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 	a := p.address
-	s := a.queue
+	removed := uint64(0)
+	if !a.topic {
+		removed = m.purge(a.queue)
+	}
+	for _, s := range a.subs {
+		if !s.dying {
+			removed += m.purge(s)
+		}
+	}
+	e := m.tellAsker(p.conn, command.EffectQueue)
+	e.Request, e.Incarnation, e.Number = c.Request, a.inc, removed
+}
+
+// purge takes all that waits in s out of reach, and says how many.
+func (m *Machine) purge(s *subscription) uint64 {
+	a := s.address
 	removed := s.waiting()
 	for _, p := range s.picky {
 		delete(m.excluded, m.deliveryOf(s, m.find(a, p.seq)))
@@ -116,15 +146,21 @@ func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 	s.purgeGen++
 	for i, next := range a.lanes {
 		ln := &s.lanes[i]
+		if s.slot != 0 { // other subscriptions have the messages too: the cursor itself passes over them
+			ln.to = next
+			continue
+		}
 		if ln.from >= ln.to {
 			ln.from = ln.cursor
 		}
 		ln.cursor, ln.to, ln.taken = next, next, 0
 	}
-	m.markPlace(a)
-	if removed > 0 {
+	m.markPosition(s)
+	if s.slot != 0 {
+		m.touch(s)
+	}
+	if s.slot == 0 && removed > 0 || len(s.doomed) > 0 {
 		m.work(s)
 	}
-	e := m.tellAsker(p.conn, command.EffectQueue)
-	e.Request, e.Incarnation, e.Number = c.Request, a.inc, removed
+	return removed
 }

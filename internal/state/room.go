@@ -18,10 +18,14 @@ const (
 	refusalCost  = 256
 	queueCost    = 1024
 	linkCost     = 768
-	connCost     = 1024
-	sessionCost  = 1024
-	streamCost   = 512
-	userCost     = 1024
+
+	subscriptionCost  = 1024
+	topicDeliveryCost = 48 // beside a delivery's
+	holderCost        = 48 // of a dead letter
+	connCost          = 1024
+	sessionCost       = 1024
+	streamCost        = 512
+	userCost          = 1024
 )
 
 // room is what the nodes have said of their room, put together.
@@ -86,7 +90,8 @@ func (m *Machine) memoryRoom() command.Room {
 func (m *Machine) memoryUsed() uint64 {
 	n := m.kept
 	n += uint64(m.messages.live())*messageCost + uint64(m.chunks.live())*chunkCost + uint64(m.deliveries.live())*deliveryCost + uint64(m.cells.live())*cellCost
-	n += uint64(len(m.moved)) * movedCost
+	n += uint64(len(m.moved))*movedCost + uint64(len(m.holders))*holderCost
+	n += uint64(len(m.subscriptionByID))*subscriptionCost + uint64(len(m.deliveryAt))*topicDeliveryCost
 	n += uint64(len(m.byInc))*queueCost + uint64(len(m.linkByID))*linkCost
 	n += uint64(len(m.conns))*connCost + uint64(len(m.sessions))*sessionCost + uint64(len(m.streams))*streamCost
 	n += uint64(len(m.users)) * userCost

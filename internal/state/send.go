@@ -53,7 +53,7 @@ func (m *Machine) changeSend(c *command.Send, p *plan) {
 	case p.repeat:
 		no = p.sender.stream.outcome(c.Number).Refusal
 	case no == nil:
-		m.store(p.address, c.Message)
+		m.store(p.address, c.Message, p.conn)
 	}
 	if c.Number != 0 && !p.repeat {
 		st := p.sender.stream

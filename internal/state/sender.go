@@ -43,7 +43,7 @@ func (s *stream) find(number uint64) (int, bool) {
 }
 
 func (m *Machine) checkSenderOpen(c *command.SenderOpen, p *plan) verdict {
-	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != ""); no != nil {
+	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != "", c.Routing); no != nil {
 		return p.refuse(no)
 	}
 	if c.Numbered && p.session == nil {
@@ -59,7 +59,7 @@ func (m *Machine) changeSenderOpen(c *command.SenderOpen, p *plan) {
 	id := command.IndexPlace(m.index, m.place)
 	a := p.address
 	if a == nil && c.Address != "" {
-		a = m.addQueue(command.Incarnation(id), c.Address)
+		a = m.addAddress(command.Incarnation(id), c.Address, c.Routing)
 	}
 	detail := &command.SenderOpened{}
 	if a != nil {

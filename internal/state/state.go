@@ -49,6 +49,9 @@ type QueueInfo struct {
 	Bytes uint64
 	// Links counts the consumers that are attached.
 	Links int
+	// Topic: a topic, with so many Subscriptions. InFlight counts a message for each subscription that has handed it out.
+	Topic         bool
+	Subscriptions int
 }
 
 // ConnInfo is what admin shows of a connection.

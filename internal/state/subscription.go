@@ -5,9 +5,12 @@ package state
 // Exception: those of an unfinished purge have none. From the cursor on messages wait that have no delivery; the others there were taken
 // from among them, by links with selectors.
 type subscription struct {
-	id      uint64 // a queue's is its address's incarnation
-	address *address
-	lanes   []lane // of each of the address's
+	object           // a topic's; a queue's is its address's
+	position  object // the second record: turn and lanes
+	topicPart        // zero of a queue's
+	id        uint64 // a queue's is its address's incarnation
+	address   *address
+	lanes     []lane // of each of the address's
 	// returned are the numbers of messages given back; they go out before the cursor,
 	// in their place (C11). Where links have selectors it has old entries besides: count says how many are true.
 	returned seqHeap
@@ -44,7 +47,13 @@ func (p pickyMessage) compare(seq uint64) int { return byOrder(p.seq, seq) }
 
 // waiting counts the messages that nobody holds, without those of a purge.
 func (s *subscription) waiting() uint64 {
-	return s.fresh() + uint64(s.count+len(s.picky))
+	n := s.fresh()
+	for i := range s.lanes {
+		if ln := &s.lanes[i]; s.slot != 0 && ln.cursor < ln.to {
+			n -= min(n, ln.to-ln.cursor)
+		}
+	}
+	return n + uint64(s.count+len(s.picky))
 }
 
 // attached counts the links that are on a connection.
@@ -57,12 +66,45 @@ func (s *subscription) attached() (n int) {
 	return n
 }
 
+// over says that nobody can reach the subscription any more.
+func (s *subscription) over() bool { return s.dying || s.address.dying }
+
+// subscriptionOf is the one whose delivery it is.
+func (m *Machine) subscriptionOf(d *delivery) *subscription {
+	if d.subscription != 0 {
+		return m.subscriptions[d.subscription]
+	}
+	return m.addresses[m.messages.at(d.message).address].queue
+}
+
 // deliveryOf is the subscription's delivery of a message, or 0.
-func (m *Machine) deliveryOf(_ *subscription, mi uint32) uint32 { return m.messages.at(mi).delivery }
+func (m *Machine) deliveryOf(s *subscription, mi uint32) uint32 {
+	switch {
+	case s.slot != 0:
+		return m.deliveryAt[deliveryKey{s.slot, mi}]
+	case s.address.topic:
+		return 0 // of a topic a message counts there for how many it is
+	}
+	return m.messages.at(mi).delivery
+}
+
+// newDelivery makes the subscription's delivery of a message, which has none.
+func (m *Machine) newDelivery(s *subscription, mi uint32) uint32 {
+	di := m.deliveries.alloc()
+	d := m.deliveries.at(di)
+	d.message, d.subscription = mi, s.slot
+	s.deliveries++
+	if s.slot != 0 {
+		m.deliveryAt[deliveryKey{s.slot, mi}] = di
+	} else {
+		m.messages.at(mi).delivery = di
+	}
+	return di
+}
 
 // touch makes the end of the entry look whether s has something to hand out.
 func (m *Machine) touch(s *subscription) {
-	if !s.touched && !s.address.dying {
+	if !s.touched && !s.over() {
 		s.touched = true
 		m.touched = append(m.touched, s)
 	}
