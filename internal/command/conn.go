@@ -60,6 +60,9 @@ const (
 	// EndForced: the home gave the connection up for reasons of its own. Grace 60 s;
 	// counts of written deliveries rise, and the redelivery limit counts none (C13).
 	EndForced
+	// EndFailed: the client sent Close with an error. As EndClosed, but that it may connect anew, and say again what it sent:
+	// Qpid JMS does where its node was silent.
+	EndFailed
 )
 
 // LinkUnwritten lists what a link's home never wrote to the socket: it returns to

@@ -169,4 +169,6 @@ type SenderOpened struct {
 	Incarnation Incarnation // zero for an anonymous link
 	LastNumber  uint64
 	Held        []SendOutcome
+	// Resent: messages were stored over earlier attachments of the link, and what repeats one of them isn't stored again.
+	Resent bool
 }

@@ -138,6 +138,9 @@ type SenderOpen struct {
 	// Held are the numbers that the client still holds unsettled when it
 	// re-attaches; the answer has the outcome of each.
 	Held []uint64
+	// Resends: over a link of this name that it attaches anew, behind a lost connection, the client says its sends again by
+	// itself, under the same message-ids, which it gives to nothing else (C9 JMS resend). Not together with Numbered.
+	Resends bool
 }
 
 // Kind implements Command.
@@ -153,7 +156,8 @@ func (c *SenderOpen) append(dst []byte) []byte {
 	dst = appendBool(dst, c.Create)
 	dst = append(dst, byte(c.Routing))
 	dst = appendBool(dst, c.Numbered)
-	return appendUints(dst, c.Held)
+	dst = appendUints(dst, c.Held)
+	return appendBool(dst, c.Resends)
 }
 
 func (c *SenderOpen) decode(r *reader) {
@@ -167,22 +171,27 @@ func (c *SenderOpen) decode(r *reader) {
 	c.Routing = r.routing()
 	c.Numbered = r.bool()
 	c.Held = r.uints(c.Held)
+	c.Resends = r.bool()
 }
 
-// SenderEnd forgets a numbered link's numbers after Detach(closed). No answer.
+// SenderEnd ends a sender link. One that is Closed never comes back, so its numbers or its resend window are forgotten; of a
+// numbered one nothing else is said. No answer.
 type SenderEnd struct {
-	Conn ConnID
-	Link uint32
+	Conn   ConnID
+	Link   uint32
+	Closed bool
 }
 
 // Kind implements Command.
 func (*SenderEnd) Kind() Kind { return KindSenderEnd }
 
 func (c *SenderEnd) append(dst []byte) []byte {
-	return appendUint(appendUint(dst, uint64(c.Conn)), uint64(c.Link))
+	return appendBool(appendUint(appendUint(dst, uint64(c.Conn)), uint64(c.Link)), c.Closed)
 }
 
-func (c *SenderEnd) decode(r *reader) { c.Conn, c.Link = ConnID(r.uint()), r.uint32() }
+func (c *SenderEnd) decode(r *reader) {
+	c.Conn, c.Link, c.Closed = ConnID(r.uint()), r.uint32(), r.bool()
+}
 
 // Allow adds to a link's allowance [3.4]: what may be handed out to it. No answer
 // but the deliveries.

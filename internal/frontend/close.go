@@ -13,7 +13,11 @@ import (
 func (c *Conn) onClosed(err *engine.Error) {
 	switch {
 	case err == nil || err.Remote:
-		c.end(command.EndClosed)
+		cause := command.EndClosed
+		if err != nil {
+			cause = command.EndFailed
+		}
+		c.end(cause)
 		_ = c.eng.Close(nil)
 		c.finish()
 	case errors.Is(err, engine.ErrIdle):

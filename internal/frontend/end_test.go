@@ -68,6 +68,10 @@ func TestCauseOfTheEnd(t *testing.T) {
 			_ = p.cl.Close(nil)
 			p.move()
 		},
+		command.EndFailed: func(_ *rig, p *pair) {
+			_ = p.cl.Close(&amqp.Error{Condition: amqp.ErrCondInternalError})
+			p.move()
+		},
 		command.EndForced: func(r *rig, p *pair) { p.fe.Stop("test", r.now) },
 	} {
 		r := newRig(t)

@@ -1,6 +1,10 @@
 package frontend
 
-import "github.com/oncemq/oncemq/internal/amqp"
+import (
+	"strings"
+
+	"github.com/oncemq/oncemq/internal/amqp"
+)
 
 // quirks are what a client product needs otherwise than the specification says. They are told apart in quirksOf and
 // nowhere else.
@@ -11,6 +15,9 @@ type quirks struct {
 	// followsRedirect: after Close(amqp:connection:redirect) it connects to the named node, and to the others where that fails (amqp.md 1.2).
 	// Most clients take it for the end: rhea, for one, connects again after amqp:connection:forced alone.
 	followsRedirect bool
+	// resends: behind a lost connection it attaches its sender links anew under their names, which begin so, and says a send that has no answer
+	// again, under the same message-id, which it gives to no other message (amqp.md 2). Empty: it doesn't.
+	resends string
 }
 
 // quirksOf finds a client's quirks by the product in its Open.
@@ -19,9 +26,14 @@ func quirksOf(properties amqp.Map) quirks {
 	product, _ := v.(string)
 	switch product {
 	case "QpidJMS":
-		return quirks{invertedRollback: true, followsRedirect: true}
+		return quirks{invertedRollback: true, followsRedirect: true, resends: "qpid-jms:sender:"}
 	}
 	return quirks{}
+}
+
+// resendsOver says whether the client says sends again over a sender link of that name, once it has attached that anew (C9).
+func (q quirks) resendsOver(link string) bool {
+	return q.resends != "" && strings.HasPrefix(link, q.resends)
 }
 
 // rollback is the condition that says "rolled back" to the client.

@@ -190,7 +190,7 @@ func TestDetachedSenderIsForgotten(t *testing.T) {
 	r.log.held = true
 	_ = l.Detach(false, nil)
 	r.pump()
-	if got, want := r.log.proposed(), fmt.Sprintf(" *command.SenderEnd&{Conn:%d Link:1}", p.fe.id); got != want {
+	if got, want := r.log.proposed(), fmt.Sprintf(" *command.SenderEnd&{Conn:%d Link:1 Closed:false}", p.fe.id); got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
 	r.log.held = false

@@ -43,8 +43,9 @@ func (c *Conn) onTransfer(p *producer, d *engine.Delivery) {
 		c.onQuestion(p, d, &sections, &props)
 	case p.numbered:
 		c.sendNumbered(p, d, address, err)
-	case err == nil && c.log.Room() == command.RoomFull:
-		// The state would say so too; but the message would have to be written first.
+	case err == nil && c.log.Room() == command.RoomFull && !p.resent:
+		// The state would say so too; but the message would have to be written first. What may have been stored already is for the
+		// state alone to answer: a refusal would say that it wasn't.
 		c.refuseSend(p, d, refuse(amqp.ErrCondResourceLimitExceeded, noRoom))
 	case err != nil:
 		c.refuseSend(p, d, err)

@@ -22,9 +22,11 @@ type producer struct {
 	address  string
 	inc      command.Incarnation
 	numbered bool
-	open     bool
-	over     bool
-	starved  bool
+	// resends: what was sent over it may be said again over its next attachment; resent: over this one it may have been (C9).
+	resends, resent bool
+	open            bool
+	over            bool
+	starved         bool
 }
 
 func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.Error {
@@ -36,10 +38,11 @@ func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 	}
 	p := &producer{s: s, link: l, num: c.nextLink(), address: a.Target.Address.V}
 	p.numbered = !s.id.IsZero() && !p.reserved() && symbolIn(a.DesiredCapabilities, amqp.CapOncemqNumbered)
+	p.resends = !p.numbered && !p.reserved() && c.quirks.resendsOver(a.Name)
 	if len(a.Unsettled) > 0 && !p.numbered {
 		return notImplemented("resuming unsettled deliveries without " + string(amqp.CapOncemqNumbered))
 	}
-	open := command.SenderOpen{Conn: c.id, Link: p.num, Name: a.Name, Address: p.address, Numbered: p.numbered}
+	open := command.SenderOpen{Conn: c.id, Link: p.num, Name: a.Name, Address: p.address, Numbered: p.numbered, Resends: p.resends}
 	if p.reserved() {
 		open.Address = "" // nothing is stored there
 	}
@@ -105,7 +108,7 @@ func (c *Conn) onSenderOpened(e *command.Effect) {
 		_ = p.link.Refuse(err)
 		return
 	}
-	p.inc, p.open = detail.Incarnation, true
+	p.inc, p.open, p.resent = detail.Incarnation, true, detail.Resent
 	in := p.link.Remote()
 	reply := amqp.Attach{
 		SenderSettleMode: in.SenderSettleMode, ReceiverSettleMode: in.ReceiverSettleMode,
@@ -221,7 +224,7 @@ func (c *Conn) endProducer(p *producer, closed bool) {
 	}
 	p.over = true
 	delete(c.producers, p.num)
-	if closed || !p.numbered { // only numbers are kept for a link that comes back
-		c.gather(&command.SenderEnd{Conn: c.id, Link: p.num})
+	if closed || !p.numbered { // numbers are kept for a link that comes back
+		c.gather(&command.SenderEnd{Conn: c.id, Link: p.num, Closed: closed})
 	}
 }

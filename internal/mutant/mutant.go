@@ -51,6 +51,7 @@ const (
 	RangeUnanchored   Mutant = "range-of-another-log"          // C14: entries are taken to mend a log that goes on with another one
 	StateBelowLog     Mutant = "checkpoint-below-the-log"      // C14: a state is taken that the mended log doesn't follow on
 	ClientRepeats     Mutant = "client-numbers-anew"           // C9: what the client says again gets a new number
+	ResendStored      Mutant = "resend-stored-again"           // C9: what a JMS client says again over its link is stored again
 )
 
 // Members are those of All that changes of the membership show: a test of package replica finds them as well.
@@ -67,6 +68,6 @@ func All() []Mutant {
 		OutcomeNotStored, MapOrder, NoSync, VoteNotStored, IndexApart, MemoryCut, EarlyApply, NoRewind, LocalBarrier, AlwaysLease,
 		OldQuorum, ChangeNotStored, AskerCounts, LowCheckpoint,
 		NameNotSynced, SyncAgain, TailNotWritten, DamageIsEnd, RecordUnchecked,
-		EarlyAnswer, EarlySent, UnknownRolledBack, ClientRepeats,
+		EarlyAnswer, EarlySent, UnknownRolledBack, ClientRepeats, ResendStored,
 	}
 }

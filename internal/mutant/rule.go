@@ -50,7 +50,7 @@ func (m Mutant) contract() string {
 		return "C7"
 	case RollbackKeeps:
 		return "C8"
-	case NumberRepeats, EarlySent, ClientRepeats:
+	case NumberRepeats, EarlySent, ClientRepeats, ResendStored:
 		return "C9"
 	case AnyAttempt:
 		return "C12"

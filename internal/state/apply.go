@@ -33,8 +33,11 @@ type plan struct {
 	clash                 *conn // whose container-id a newcomer wants
 	standing              standing
 	outcome               outcomeRecord
-	reason                string // why a transaction can't commit
-	repeat                bool   // a send's number has an outcome
+	reason                string      // why a transaction can't commit
+	repeat                bool        // a send's number has an outcome
+	resent                bool        // a send's id is one that was stored
+	sum                   idSum       // of that id, where there is an attachment
+	attachment            *attachment // of a link with a resend window
 	refusal               *command.Refusal
 }
 

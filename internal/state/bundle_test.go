@@ -238,7 +238,7 @@ func (b *bundle) run(apply func(*Machine, Changes) ([]command.Effect, error)) []
 		if twin, err = Load(testGroup, b.disk.next(testGroup)); err != nil {
 			b.Fatalf("entry %d: load: %v", b.index, err)
 		}
-		twin.maxSteps, twin.leastSteps = b.m.maxSteps, b.m.leastSteps
+		twin.maxSteps, twin.leastSteps, twin.maxLost = b.m.maxSteps, b.m.leastSteps, b.m.maxLost
 		b.same("the loaded machine", b.m.dump(), twin.dump())
 		before = b.disk.copy()
 	}

@@ -233,10 +233,13 @@ func (c *chaos) command(p *peer) command.Command {
 		return &command.SenderOpen{
 			Routing: c.routing(address),
 			Conn:    p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("s", c.n(2)), Address: address,
-			Create: c.chance(80), Numbered: c.chance(80), Held: []uint64{1, 2, 3},
+			Create: c.chance(80), Numbered: c.chance(50), Held: []uint64{1, 2, 3}, Resends: c.chance(80),
 		}
 	case 6:
-		return &command.SenderEnd{Conn: p.id, Link: link}
+		if x := c.m.conns[p.id]; x != nil && len(x.attached) > 0 && c.chance(60) {
+			link = sortedKeys(x.attached)[0]
+		}
+		return &command.SenderEnd{Conn: p.id, Link: link, Closed: c.chance(50)}
 	case 7, 8, 9:
 		return &command.Allow{Conn: p.id, Link: link, Messages: uint32(c.n(6)), Bytes: uint64(c.n(100))}
 	case 10:
@@ -247,7 +250,10 @@ func (c *chaos) command(p *peer) command.Command {
 		if c.chance(60) {
 			s.Target = c.inc(q)
 		}
-		if x := c.m.conns[p.id]; x != nil && len(x.senders) > 0 && c.chance(60) {
+		if x := c.m.conns[p.id]; x != nil && len(x.attached) > 0 && c.chance(60) {
+			s.Link, s.Number = sortedKeys(x.attached)[0], 0
+			s.Message = identified(fmt.Sprint("id", c.n(20)), s.Message)
+		} else if x != nil && len(x.senders) > 0 && c.chance(60) {
 			numbers := sortedKeys(x.senders)
 			s.Link = numbers[c.n(len(numbers))]
 			s.Number = x.senders[s.Link].stream.last + uint64(c.n(4))
@@ -297,7 +303,7 @@ func (c *chaos) decision(p *peer) command.Command {
 	if c.chance(60) {
 		return &command.Allow{Conn: p.id, Link: c.link(p), Messages: 3, Bytes: 1000}
 	}
-	e := &command.ConnEnd{Conn: p.id, Cause: command.EndCause(1 + c.n(4))}
+	e := &command.ConnEnd{Conn: p.id, Cause: command.EndCause(1 + c.n(5))}
 	for n := uint32(1); n <= 4; n++ {
 		e.Links = append(e.Links, command.LinkUnwritten{Link: n, Received: c.received(), Unwritten: c.someRefs(p, n)})
 	}
@@ -492,7 +498,7 @@ func (c *chaos) finishUp() {
 	c.tick(0)
 	c.tick(2*retention + 1)
 	c.tick(2*retention + 1)
-	if c.m.Sessions() != 0 || len(c.m.clients) != 0 || len(c.m.ofUser) != 0 || len(c.m.linkByID) != 0 || len(c.m.streams) != 0 || len(c.m.results) != 0 {
+	if c.m.Sessions() != 0 || len(c.m.clients) != 0 || len(c.m.ofUser) != 0 || len(c.m.linkByID) != 0 || len(c.m.streams) != 0 || len(c.m.results) != 0 || len(c.m.windows) != 0 || len(c.m.lostOf) != 0 {
 		c.Fatalf("something is left:\n%s", c.m.dump())
 	}
 	c.up(1)

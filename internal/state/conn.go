@@ -16,6 +16,7 @@ type client struct {
 	key      clientKey
 	conns    []*conn // live, by id
 	sessions map[clientNonce]*session
+	windows  map[windowKey]*window
 	grace    []*session // without a connection, deliveries reserved; by id
 }
 
@@ -36,7 +37,8 @@ type conn struct {
 	sole     bool
 	links    map[uint32]*link
 	senders  map[uint32]*sender
-	sessions []*session // open on it, by id
+	attached map[uint32]*attachment // of links with resend windows
+	sessions []*session             // open on it, by id
 }
 
 // Conditions of refusals (AMQP 1.0 section 2.8.15 and part 4).
@@ -137,7 +139,7 @@ func (m *Machine) client(k clientKey) *client {
 
 // releaseClient forgets a client that has nothing here.
 func (m *Machine) releaseClient(cl *client) {
-	if len(cl.conns) == 0 && len(cl.sessions) == 0 {
+	if len(cl.conns) == 0 && len(cl.sessions) == 0 && len(cl.windows) == 0 {
 		delete(m.clients, cl.key)
 	}
 }
@@ -159,6 +161,9 @@ func (m *Machine) changeConnEnd(c *command.ConnEnd, p *plan) {
 	cause := endLost
 	switch c.Cause {
 	case command.EndClosed:
+		cause = endClosed
+		m.endAttachments(p.conn, true)
+	case command.EndFailed: // the client may come again, and say again what it sent
 		cause = endClosed
 	case command.EndReset:
 		cause = endReset
@@ -252,6 +257,7 @@ func (m *Machine) endConn(c *conn, cause endCause) {
 	for _, number := range sortedKeys(c.senders) {
 		m.dropSender(c, c.senders[number])
 	}
+	m.endAttachments(c, false)
 	for _, s := range slices.Clone(c.sessions) {
 		m.loseSession(s, cause)
 	}

@@ -40,6 +40,8 @@ type dirty struct {
 	streams       []*stream
 	refusals      []refusalAt
 	senders       []*sender
+	windows       []*window
+	ids           []*window // with ids to be written
 	results       []*results
 	kept          []resultAt
 	addresses     []*address

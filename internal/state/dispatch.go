@@ -82,7 +82,7 @@ func (m *Machine) checkLinks(c command.Command, p *plan) verdict {
 	case *command.SendForget:
 		return m.onSender(c.Conn, c.Link, p)
 	case *command.SenderEnd:
-		return m.onSender(c.Conn, c.Link, p)
+		return m.onSenderEnd(c, p)
 	}
 	return ignore // a system command in a node's record
 }
@@ -130,6 +130,18 @@ func (m *Machine) onSender(id command.ConnID, number uint32, p *plan) verdict {
 		return v
 	}
 	if p.sender = p.conn.senders[number]; p.sender == nil {
+		return ignore
+	}
+	return act
+}
+
+// onSenderEnd finds what is kept for a sender link; for most nothing is.
+func (m *Machine) onSenderEnd(c *command.SenderEnd, p *plan) verdict {
+	if v := m.onConn(c.Conn, p); v != act {
+		return v
+	}
+	p.sender, p.attachment = p.conn.senders[c.Link], p.conn.attached[c.Link]
+	if p.sender == nil && p.attachment == nil {
 		return ignore
 	}
 	return act
@@ -197,7 +209,7 @@ func (m *Machine) changeLinks(c command.Command, p *plan) {
 	case *command.SenderOpen:
 		m.changeSenderOpen(c, p)
 	case *command.SenderEnd:
-		m.dropStream(p.sender.stream)
+		m.changeSenderEnd(c, p)
 	case *command.Allow:
 		m.changeAllow(c, p)
 	case *command.Withdraw:

@@ -50,7 +50,11 @@ func (m *Machine) dump() string {
 		for _, s := range c.sessions {
 			p("  session %s", s.id)
 		}
+		for _, n := range sortedKeys(c.attached) {
+			p("  attached %d %x to %x", n, c.attached[n].id, c.attached[n].window.id)
+		}
 	}
+	m.dumpWindows(p)
 	m.dumpSessions(p)
 	m.dumpQueues(p)
 	p("grace %d retain %d", m.grace.next(), m.retain.next())
@@ -66,6 +70,21 @@ func (m *Machine) dump() string {
 		p("touched %x", s.id)
 	}
 	return b.String()
+}
+
+func (m *Machine) dumpWindows(p func(string, ...any)) {
+	for _, id := range sortedKeys(m.windows) {
+		w := m.windows[id]
+		p("window %x %v %+v until %d next %d ids %x named %v", id, w.client.key, w.key, w.until, w.next, w.ids, w.client.windows[w.key] == w)
+		for _, a := range w.attached {
+			p("  attached %x to %x number %d", a.id, a.conn.id, a.number)
+		}
+	}
+	for _, user := range sortedKeys(m.lostOf) {
+		of := m.lostOf[user]
+		p("lost of %s %d, first %x", user, len(of.heap), of.heap[0].id)
+	}
+	p("lost %d next %d", len(m.lost.heap), m.lost.next())
 }
 
 func (m *Machine) dumpSessions(p func(string, ...any)) {
@@ -311,6 +330,11 @@ func (m *Machine) verify() error {
 			return fmt.Errorf("link %x: nobody can reach it", id)
 		}
 	}
+	for _, w := range m.windows {
+		if err := m.verifyWindow(w); err != nil {
+			return fmt.Errorf("window %x: %w", w.id, err)
+		}
+	}
 	for _, s := range m.sessions {
 		if s.conn == nil != (s.retainUntil != 0) {
 			return fmt.Errorf("session %s: connection %v, retained until %d", s.id, s.conn != nil, s.retainUntil)
@@ -338,6 +362,9 @@ func (m *Machine) verifyKept() error {
 			kept += s.outcomeBytes(&s.outcomes[i])
 		}
 	}
+	for _, w := range m.windows {
+		kept += storedIDCost * uint64(len(w.ids))
+	}
 	for _, st := range m.streams {
 		kept += refusalCost * uint64(len(st.refused))
 	}
@@ -350,6 +377,26 @@ func (m *Machine) verifyKept() error {
 	return nil
 }
 
+func (m *Machine) verifyWindow(w *window) error {
+	lost := len(w.attached) == 0
+	if lost != (w.until != 0) || lost != (w.timer[0] != 0) || lost != (w.timer[1] != 0) || lost && len(w.ids) == 0 {
+		return fmt.Errorf("%d attachments, %d ids, until %d, places %v", len(w.attached), len(w.ids), w.until, w.timer)
+	}
+	if m.clients[w.client.key] != w.client || w.client.windows[w.key] != w || w.gone || w.fresh != 0 || w.listed {
+		return fmt.Errorf("nobody finds it: %+v", *w)
+	}
+	for _, a := range w.attached {
+		if m.conns[a.conn.id] != a.conn || a.conn.attached[a.number] != a || a.conn.client != w.client {
+			return fmt.Errorf("its attachment %x is somebody else's", a.id)
+		}
+	}
+	if w.onDisk != 1<<len(w.ids)-1 || uint64(len(w.ids)) != min(w.next, windowSize) {
+		return fmt.Errorf("%d ids of %d, on disk %b", len(w.ids), w.next, w.onDisk)
+	}
+	return nil
+}
+
+// verifyQueue returns how many messages q has.
 func (m *Machine) verifyQueue(q *address) (total int, err error) {
 	s := q.queue
 	places := make(map[uint64]int)

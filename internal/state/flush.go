@@ -27,6 +27,7 @@ func (m *Machine) flush() {
 	m.flushUsers()
 	m.flushSessions()
 	m.flushStreams()
+	m.flushWindows()
 	m.flushLinks()
 	m.flushMessages()
 	m.flushClock()
@@ -302,7 +303,7 @@ func (m *Machine) flushClock() {
 	v = putInt(v, m.running)
 	v = putUint(v, m.handTurn)
 	c := &m.counters
-	for _, n := range [...]uint64{c.LostPresettled, c.DeadLettered, c.Committed, c.RolledBack, c.Expired} {
+	for _, n := range [...]uint64{c.LostPresettled, c.DeadLettered, c.Committed, c.RolledBack, c.Expired, c.Resent} {
 		v = putUint(v, n)
 	}
 	v = putInt(putUint(v, m.civil.sets), m.civil.shift)

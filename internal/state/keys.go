@@ -30,6 +30,8 @@ const (
 	keySender        = 0x16 // conn(8) link(4)
 	keyResults       = 0x17 // results(8)
 	keyResult        = 0x18 // results(8) incarnation(8) message(8) attempt(4)
+	keyWindow        = 0x19 // window(8)
+	keyStoredID      = 0x1a // window(8) place(1)
 	keyQueue         = 0x20 // incarnation(8)
 	keyPlace         = 0x21 // incarnation(8)
 	keySubscription  = 0x22 // subscription(8)

@@ -106,7 +106,7 @@ func (m *Machine) openable(p *plan, number uint32, id command.SessionID, name, a
 	switch {
 	case m.place > lastPlace:
 		return refusal(condLimit, "too many commands in one entry; attach again")
-	case p.conn.links[number] != nil || p.conn.senders[number] != nil || number == 0:
+	case p.conn.links[number] != nil || p.conn.senders[number] != nil || p.conn.attached[number] != nil || number == 0:
 		return refusal(condIllegal, "link number %d is in use on this connection", number)
 	case len(name) > 4096:
 		return refusal(condInvalid, "a link name of %d bytes is too long", len(name))

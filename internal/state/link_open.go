@@ -109,4 +109,3 @@ func (m *Machine) adopt(l *link, c *conn, number uint32) {
 	c.links[number] = l
 	m.markAllowance(l)
 }
-

@@ -77,8 +77,8 @@ func (m *loader) record(kind byte, k, v *fields) error {
 		return m.session(k, v)
 	case keyProgress, keyOutcome:
 		return m.ofSession(kind, k, v)
-	case keyStream, keyRefusal, keySender:
-		return m.stream(kind, k, v)
+	case keyStream, keyRefusal, keySender, keyWindow, keyStoredID:
+		return m.sender(kind, k, v)
 	case keyResults, keyResult:
 		return m.result(kind, k, v)
 	case keyQueue, keyPlace:
@@ -113,7 +113,7 @@ func (m *loader) node(k, v *fields) {
 func (m *loader) clock(v *fields) {
 	m.civil.now, m.running, m.handTurn = v.int(), v.int(), v.uint()
 	c := &m.counters
-	for _, n := range [...]*uint64{&c.LostPresettled, &c.DeadLettered, &c.Committed, &c.RolledBack, &c.Expired} {
+	for _, n := range [...]*uint64{&c.LostPresettled, &c.DeadLettered, &c.Committed, &c.RolledBack, &c.Expired, &c.Resent} {
 		*n = v.uint()
 	}
 	m.civil.sets, m.civil.shift = v.uint(), v.int()
@@ -204,34 +204,6 @@ func (m *loader) ofSession(kind byte, k, v *fields) error {
 	}
 	s.outcomes = append(s.outcomes, r)
 	m.kept += s.outcomeBytes(&r)
-	return nil
-}
-
-func (m *loader) stream(kind byte, k, v *fields) error {
-	switch id := k.be64(); kind {
-	case keyStream:
-		s := m.sessions[v.session()]
-		if s == nil {
-			return missing("the session")
-		}
-		st := &stream{object: object{stored: true}, id: id, session: s, last: v.uint(), name: v.string()}
-		s.streams[st.name], m.streams[id] = st, st
-	case keyRefusal:
-		st := m.streams[id]
-		if st == nil {
-			return missing("the sender link")
-		}
-		r := refusedSend{number: k.be64(), refusal: &command.Refusal{Condition: v.string(), Description: v.string()}, stored: true}
-		st.refused = append(st.refused, r)
-		m.kept += refusalCost
-	case keySender:
-		c, st := m.conns[command.ConnID(id)], m.streams[v.uint()]
-		if c == nil || st == nil {
-			return missing("the connection or sender link")
-		}
-		s := &sender{object: object{stored: true}, conn: c, number: k.be32(), stream: st}
-		c.senders[s.number] = s
-	}
 	return nil
 }
 

@@ -45,8 +45,11 @@ type Machine struct {
 	users         map[string]*user
 	guarded       bool     // a UserPut was applied once: connections need a user
 	userSeed      [32]byte // of that UserPut
-	grace         timers
-	retain        timers
+	grace         timers[*session]
+	retain        timers[*session]
+	windows       map[uint64]*window
+	lost          timers[*window]             // windows that nobody has attached, by civil time
+	lostOf        map[string]*timers[*window] // the same by principal
 	// former are sessions of earlier histories that are still to be forgotten, by id; the tables don't have them.
 	former []*session
 
@@ -85,6 +88,7 @@ type Machine struct {
 	// behind an entry full of commands.
 	maxSteps, leastSteps int
 	maxOfUser            int              // sessions and tokens of one user
+	maxLost              int              // lost windows of one user
 	steps                int              // done in this entry
 	ticked               bool             // a Tick is in this entry
 	index                uint64           // of this entry
@@ -121,8 +125,10 @@ func New(group uint16) *Machine {
 		users:     make(map[string]*user),
 		streams:   make(map[uint64]*stream),
 		results:   make(map[uint64]*results),
-		grace:     timers{which: 0},
-		retain:    timers{which: 1},
+		grace:     timers[*session]{which: 0},
+		retain:    timers[*session]{which: 1},
+		windows:   make(map[uint64]*window),
+		lostOf:    make(map[string]*timers[*window]),
 		addresses: make([]*address, 1),
 		byName:    make(map[string]*address),
 		byInc:     make(map[command.Incarnation]*address),
@@ -141,7 +147,7 @@ func New(group uint16) *Machine {
 		apart:    make(map[bodyChunk]uint32),
 		excluded: make(map[uint32]exclusions),
 		hash:     xxhash.New(),
-		maxSteps: maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions,
+		maxSteps: maxSteps, leastSteps: leastSteps, maxOfUser: maxUserSessions, maxLost: maxUserLost,
 	}
 	return m
 }
@@ -150,7 +156,7 @@ func New(group uint16) *Machine {
 func (m *Machine) Next() Due {
 	return Due{
 		Running: m.grace.next(),
-		Civil:   m.civil.due(m.retain.next()),
+		Civil:   m.civil.due(min(m.retain.next(), m.lost.next())),
 		Job:     len(m.former) > 0 || len(m.ending) > 0 || len(m.working) > 0 || len(m.touched) > 0,
 	}
 }

@@ -25,6 +25,8 @@ const (
 	connCost          = 1024
 	sessionCost       = 1024
 	streamCost        = 512
+	windowCost        = 512
+	storedIDCost      = 32
 	userCost          = 1024
 )
 
@@ -94,6 +96,7 @@ func (m *Machine) memoryUsed() uint64 {
 	n += uint64(len(m.subscriptionByID))*subscriptionCost + uint64(len(m.deliveryAt))*topicDeliveryCost
 	n += uint64(len(m.byInc))*queueCost + uint64(len(m.linkByID))*linkCost
 	n += uint64(len(m.conns))*connCost + uint64(len(m.sessions))*sessionCost + uint64(len(m.streams))*streamCost
+	n += uint64(len(m.windows)) * windowCost
 	n += uint64(len(m.users)) * userCost
 	return n + m.partBytes
 }

@@ -38,6 +38,9 @@ func (m *Machine) checkSend(c *command.Send, p *plan) verdict {
 			return act
 		}
 	}
+	if p.resent = m.resent(c, p); p.resent {
+		return act
+	}
 	if p.address, p.refusal = m.target(c.Target, c.Address, len(c.Message)); p.refusal == nil {
 		p.refusal = m.noRoom()
 	}
@@ -52,8 +55,11 @@ func (m *Machine) changeSend(c *command.Send, p *plan) {
 	switch {
 	case p.repeat:
 		no = p.sender.stream.outcome(c.Number).Refusal
+	case p.resent:
+		m.counters.Resent++
 	case no == nil:
 		m.store(p.address, c.Message, p.conn)
+		m.remember(p)
 	}
 	if c.Number != 0 && !p.repeat {
 		st := p.sender.stream

@@ -87,6 +87,9 @@ func (m *Machine) changeSenderOpen(c *command.SenderOpen, p *plan) {
 			detail.Held = append(detail.Held, st.outcome(n))
 		}
 	}
+	if c.Resends && !c.Numbered {
+		detail.Resent = m.attachWindow(p.conn, c.Link, c.Name, c.Address)
+	}
 	e := m.tell(p.conn, command.EffectSenderOpened)
 	e.Link, e.Request = c.Link, c.Request
 	e.Detail = detail
@@ -101,6 +104,15 @@ func (s *stream) outcome(n uint64) command.SendOutcome {
 		o.Stored = n <= s.last
 	}
 	return o
+}
+
+// changeSenderEnd forgets what is kept for a sender link that comes back, if it doesn't.
+func (m *Machine) changeSenderEnd(c *command.SenderEnd, p *plan) {
+	if p.attachment != nil {
+		m.endAttachment(p.attachment, c.Closed)
+		return
+	}
+	m.dropStream(p.sender.stream)
 }
 
 func (m *Machine) dropSender(c *conn, s *sender) {
@@ -164,4 +176,40 @@ func (m *Machine) changeSendForget(c *command.SendForget, p *plan) {
 			m.steps++
 		}
 	}
+}
+
+// sender is for what is kept of sender links.
+func (m *loader) sender(kind byte, k, v *fields) error {
+	if kind == keyWindow || kind == keyStoredID {
+		return m.window(kind, k, v)
+	}
+	return m.stream(kind, k, v)
+}
+
+func (m *loader) stream(kind byte, k, v *fields) error {
+	switch id := k.be64(); kind {
+	case keyStream:
+		s := m.sessions[v.session()]
+		if s == nil {
+			return missing("the session")
+		}
+		st := &stream{object: object{stored: true}, id: id, session: s, last: v.uint(), name: v.string()}
+		s.streams[st.name], m.streams[id] = st, st
+	case keyRefusal:
+		st := m.streams[id]
+		if st == nil {
+			return missing("the sender link")
+		}
+		r := refusedSend{number: k.be64(), refusal: &command.Refusal{Condition: v.string(), Description: v.string()}, stored: true}
+		st.refused = append(st.refused, r)
+		m.kept += refusalCost
+	case keySender:
+		c, st := m.conns[command.ConnID(id)], m.streams[v.uint()]
+		if c == nil || st == nil {
+			return missing("the connection or sender link")
+		}
+		s := &sender{object: object{stored: true}, conn: c, number: k.be32(), stream: st}
+		c.senders[s.number] = s
+	}
+	return nil
 }

@@ -143,7 +143,7 @@ func (m *Machine) setGrace(s *session, until int64) {
 		}
 	}
 	s.graceUntil = until
-	m.grace.update(s)
+	m.grace.update(s, s.gone)
 	m.markSession(s)
 }
 
@@ -153,7 +153,7 @@ func (m *Machine) setRetain(s *session, until int64) {
 		return
 	}
 	s.retainUntil = until
-	m.retain.update(s)
+	m.retain.update(s, s.gone)
 	m.markProgress(s)
 }
 
@@ -238,7 +238,7 @@ func (m *Machine) forgetSession(s *session) {
 	}
 	m.setGrace(s, 0)
 	s.gone = true
-	m.retain.update(s)
+	m.retain.update(s, s.gone)
 	m.markSession(s)
 	m.markProgress(s)
 	delete(m.sessions, s.id)
@@ -269,6 +269,7 @@ func (m *Machine) runTimers() {
 		m.counters.Expired++
 		m.forgetSession(s)
 	}
+	m.forgetLost()
 }
 
 func (m *Machine) checkTokenOpen(p *plan) verdict {

@@ -74,4 +74,6 @@ type Counters struct {
 	Committed, RolledBack uint64
 	// Expired counts sessions and tokens forgotten after their retention.
 	Expired uint64
+	// Resent counts sends that repeated one stored over an earlier attachment of their link: accepted, and not stored again (C9).
+	Resent uint64
 }

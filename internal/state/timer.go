@@ -2,67 +2,80 @@ package state
 
 import "bytes"
 
-// timers is a heap of sessions by the moment that one of their two times names; ties
-// go by identity, so the order is total. Each session knows its place in it.
-type timers struct {
-	which int // 0: graceUntil (running time), 1: retainUntil (civil time)
-	heap  []*session
+// timed is what timers order: each has two moments, and knows its places in the heaps of both.
+type timed[T any] interface {
+	// moment is 0 where it waits for nothing.
+	moment(which int) int64
+	// before orders what has the same moment: a total order, made of identities.
+	before(other T) bool
+	// place is its place in the heap, from 1; 0: it isn't there.
+	place(which int) *int
 }
 
-func (t *timers) moment(s *session) int64 {
-	if t.which == 0 {
-		return s.graceUntil
+// timers is a heap by the moment that one of the two times names; ties go by identity, so the order is total.
+type timers[T timed[T]] struct {
+	which int
+	heap  []T
+}
+
+func (s *session) moment(which int) int64 {
+	if which == 0 {
+		return s.graceUntil // running time
 	}
-	return s.retainUntil
+	return s.retainUntil // civil time
 }
 
-func (t *timers) less(a, b *session) bool {
-	x, y := t.moment(a), t.moment(b)
-	if x != y {
+func (s *session) before(other *session) bool { return bytes.Compare(s.id[:], other.id[:]) < 0 }
+func (s *session) place(which int) *int       { return &s.timer[which] }
+
+func (t *timers[T]) less(a, b T) bool {
+	if x, y := a.moment(t.which), b.moment(t.which); x != y {
 		return x < y
 	}
-	return bytes.Compare(a.id[:], b.id[:]) < 0
+	return a.before(b)
 }
 
 // next is the earliest moment, or Never.
-func (t *timers) next() int64 {
+func (t *timers[T]) next() int64 {
 	if len(t.heap) == 0 {
 		return Never
 	}
-	return t.moment(t.heap[0])
+	return t.heap[0].moment(t.which)
 }
 
-// update puts s where its moment belongs; a moment of 0 takes it out.
-func (t *timers) update(s *session) {
-	i := s.timer[t.which] - 1
-	if t.moment(s) == 0 || s.gone {
+// update puts x where its moment belongs; one that is gone, or has no moment, is taken out.
+func (t *timers[T]) update(x T, gone bool) {
+	at := x.place(t.which)
+	i := *at - 1
+	if gone || x.moment(t.which) == 0 {
 		if i < 0 {
 			return
 		}
 		last := len(t.heap) - 1
 		t.swap(i, last)
-		t.heap[last] = nil
+		var none T
+		t.heap[last] = none
 		t.heap = t.heap[:last]
-		s.timer[t.which] = 0
+		*at = 0
 		if i < last {
 			t.fix(i)
 		}
 		return
 	}
 	if i < 0 {
-		t.heap = append(t.heap, s)
+		t.heap = append(t.heap, x)
 		i = len(t.heap) - 1
-		s.timer[t.which] = i + 1
+		*at = i + 1
 	}
 	t.fix(i)
 }
 
-func (t *timers) swap(i, j int) {
+func (t *timers[T]) swap(i, j int) {
 	t.heap[i], t.heap[j] = t.heap[j], t.heap[i]
-	t.heap[i].timer[t.which], t.heap[j].timer[t.which] = i+1, j+1
+	*t.heap[i].place(t.which), *t.heap[j].place(t.which) = i+1, j+1
 }
 
-func (t *timers) fix(i int) {
+func (t *timers[T]) fix(i int) {
 	for i > 0 && t.less(t.heap[i], t.heap[(i-1)/2]) {
 		t.swap(i, (i-1)/2)
 		i = (i - 1) / 2
