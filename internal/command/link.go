@@ -93,6 +93,8 @@ type LinkEnd struct {
 	Conn   ConnID
 	Link   uint32
 	Closed bool
+	// Terminus: the client has closed the link, and with it a durable subscription that nobody else reads (AMQP 2.6.4).
+	Terminus bool
 	// Received is as in LinkUnwritten.
 	Received  uint64
 	Unwritten []DeliveryRef
@@ -106,6 +108,7 @@ func (c *LinkEnd) append(dst []byte) []byte {
 	dst = appendUint(dst, uint64(c.Conn))
 	dst = appendUint(dst, uint64(c.Link))
 	dst = appendBool(dst, c.Closed)
+	dst = appendBool(dst, c.Terminus)
 	dst = appendUint(dst, c.Received)
 	dst = appendRefs(dst, c.Unwritten)
 	return appendRefs(dst, c.Enlisted)
@@ -115,6 +118,7 @@ func (c *LinkEnd) decode(r *reader) {
 	c.Conn = ConnID(r.uint())
 	c.Link = r.uint32()
 	c.Closed = r.bool()
+	c.Terminus = r.bool()
 	c.Received = r.uint()
 	c.Unwritten = r.refs(c.Unwritten)
 	c.Enlisted = r.refs(c.Enlisted)

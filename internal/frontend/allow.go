@@ -32,7 +32,7 @@ func (c *Conn) review() {
 	for i := 0; i < len(c.dirty); i++ {
 		k := c.dirty[i]
 		k.inDirty = false
-		if !k.open || k.detached || c.ended {
+		if !k.open || k.detached || k.asks || c.ended {
 			continue
 		}
 		c.allow(k)

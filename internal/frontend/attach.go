@@ -79,8 +79,11 @@ func (c *Conn) forgetName(l *engine.Link) {
 }
 
 // onDetach answers the client's Detach, or takes note of the engine's own for a fault of the client's.
-func (c *Conn) onDetach(l *engine.Link, closed bool) {
+func (c *Conn) onDetach(l *engine.Link, closed, fault bool) {
 	c.forgetName(l)
+	if k, ok := l.Data.(*consumer); ok {
+		k.closed = closed && !fault // a fault ends no subscription
+	}
 	c.endLink(l, closed)
 	_ = l.Detach(closed, nil)
 }
@@ -133,19 +136,22 @@ func refuse(condition amqp.Symbol, description string) *amqp.Error {
 func checkCapabilities(list []amqp.Symbol) *amqp.Error {
 	for _, s := range list {
 		switch s {
-		case amqp.CapTopic, amqp.CapTemporaryTopic, amqp.CapTemporaryQueue, amqp.CapShared, amqp.CapGlobal:
+		case amqp.CapTemporaryTopic, amqp.CapTemporaryQueue:
 			return notImplemented("the capability " + string(s))
 		}
 	}
 	return nil
 }
 
-// offered echoes the capability of a terminus that is real.
-func offered(list []amqp.Symbol) []amqp.Symbol {
-	if symbolIn(list, amqp.CapQueue) {
-		return []amqp.Symbol{amqp.CapQueue}
+// offered echoes the capabilities of a terminus that are real.
+func offered(list []amqp.Symbol) (real []amqp.Symbol) {
+	for _, s := range list {
+		switch s {
+		case amqp.CapQueue, amqp.CapTopic, amqp.CapShared, amqp.CapGlobal:
+			real = append(real, s)
+		}
 	}
-	return nil
+	return real
 }
 
 // checkAddress checks the name of a queue: 1 to 255 bytes of UTF-8 without control characters; $ is ours.
@@ -163,7 +169,7 @@ func checkAddress(address string) *amqp.Error {
 			return refuse(amqp.ErrCondInvalidField, "an address has no control characters")
 		}
 	}
-	for _, prefix := range []string{"queue://", "topic://", "temp-queue://", "temp-topic://"} {
+	for _, prefix := range []string{"temp-queue://", "temp-topic://"} {
 		if strings.HasPrefix(address, prefix) {
 			return notImplemented("an address with the prefix " + prefix)
 		}

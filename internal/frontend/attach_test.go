@@ -36,17 +36,20 @@ func TestRefusedAttaches(t *testing.T) {
 		{"filter", rcv(func(s *amqp.Source) { s.Filter = selector }), amqp.ErrCondInvalidField},
 		{"browser", rcv(func(s *amqp.Source) { s.DistributionMode = amqp.DistributionCopy }), amqp.ErrCondNotImplemented},
 		{"dynamic source", rcv(func(s *amqp.Source) { s.Dynamic, s.Address = true, amqp.Opt[string]{} }), amqp.ErrCondNotImplemented},
-		{"durable", rcv(func(s *amqp.Source) { s.Durable = amqp.DurabilityUnsettledState }), amqp.ErrCondNotImplemented},
-		{"topic source", rcv(func(s *amqp.Source) { s.Capabilities = []amqp.Symbol{amqp.CapTopic} }), amqp.ErrCondNotImplemented},
-		{"shared", rcv(func(s *amqp.Source) { s.Capabilities = []amqp.Symbol{amqp.CapShared} }), amqp.ErrCondNotImplemented},
+		{"a queue and a topic", rcv(func(s *amqp.Source) { s.Capabilities = []amqp.Symbol{amqp.CapTopic, amqp.CapQueue} }), amqp.ErrCondInvalidField},
 		{"no address", rcv(func(s *amqp.Source) { s.Address = amqp.Opt[string]{} }), amqp.ErrCondInvalidField},
 		{"reserved", rcv(func(s *amqp.Source) { s.Address = amqp.Some("$sys") }), amqp.ErrCondNotFound},
 		{"reading outcomes", rcv(func(s *amqp.Source) { s.Address = amqp.Some(addressOutcome) }), amqp.ErrCondNotAllowed},
 		{"control character", rcv(func(s *amqp.Source) { s.Address = amqp.Some("a\nb") }), amqp.ErrCondInvalidField},
 		{"long", rcv(func(s *amqp.Source) { s.Address = amqp.Some(strings.Repeat("x", 256)) }), amqp.ErrCondInvalidField},
-		{"prefix", rcv(func(s *amqp.Source) { s.Address = amqp.Some("topic://x") }), amqp.ErrCondNotImplemented},
+		{"prefix", rcv(func(s *amqp.Source) { s.Address = amqp.Some("topic://") }), amqp.ErrCondInvalidField},
+		{"a prefix and another capability", rcv(func(s *amqp.Source) {
+			s.Address, s.Capabilities = amqp.Some("topic://x"), []amqp.Symbol{amqp.CapQueue}
+		}), amqp.ErrCondInvalidField},
 		{"dynamic target", snd(func(s *amqp.Target) { s.Dynamic, s.Address = true, amqp.Opt[string]{} }), amqp.ErrCondNotImplemented},
-		{"topic target", snd(func(s *amqp.Target) { s.Capabilities = []amqp.Symbol{amqp.CapTopic} }), amqp.ErrCondNotImplemented},
+		{"a queue's prefix, a topic's capability", snd(func(s *amqp.Target) {
+			s.Address, s.Capabilities = amqp.Some("jms.queue.x"), []amqp.Symbol{amqp.CapTopic}
+		}), amqp.ErrCondInvalidField},
 		{"temporary queue", snd(func(s *amqp.Target) { s.Capabilities = []amqp.Symbol{amqp.CapTemporaryQueue} }), amqp.ErrCondNotImplemented},
 		{"reserved target", snd(func(s *amqp.Target) { s.Address = amqp.Some("$oncemq.more") }), amqp.ErrCondNotFound},
 		{"unsettled map of a plain sender", held, amqp.ErrCondNotImplemented},

@@ -156,7 +156,7 @@ func (c *Conn) event(ev *engine.Event) {
 	case engine.LinkAttached:
 		c.onAttach(ev.Session, ev.Link, ev.Attach)
 	case engine.LinkDetached:
-		c.onDetach(ev.Link, ev.Closed)
+		c.onDetach(ev.Link, ev.Closed, ev.Err != nil)
 	case engine.Received:
 		c.onReceived(ev.Link, ev.Delivery)
 	case engine.Aborted:

@@ -18,18 +18,19 @@ type question struct {
 
 // onQuestion takes a request for an outcome or for a token (C3, C4). The reply is checked as the asker's own send.
 func (c *Conn) onQuestion(p *producer, d *engine.Delivery, s *amqp.Sections, props *amqp.Properties) {
-	err := checkAddress(props.ReplyTo)
-	if props.ReplyTo == "" {
+	replyTo, _ := plain(props.ReplyTo)
+	err := checkAddress(replyTo)
+	if replyTo == "" {
 		err = refuse(amqp.ErrCondInvalidField, "a request has a reply-to")
 	}
 	if err == nil {
-		err = c.allowed(RightSend, props.ReplyTo)
+		err = c.allowed(RightSend, replyTo)
 	}
 	if err != nil {
 		c.refuseSend(p, d, err)
 		return
 	}
-	q := &question{producer: p, replyTo: props.ReplyTo, correlation: amqp.CloneValue(props.MessageID)}
+	q := &question{producer: p, replyTo: replyTo, correlation: amqp.CloneValue(props.MessageID)}
 	if !d.Settled {
 		q.delivery = d
 	}
@@ -113,7 +114,7 @@ func (c *Conn) reply(q *question, properties amqp.Map, body string) {
 	if body != "" {
 		m = amqp.AppendAMQPValue(m, body)
 	}
-	c.make(q.replyTo)
+	c.make(q.replyTo, command.AnyRouting)
 	send := command.Send{Conn: c.id, Link: q.producer.num, Address: q.replyTo, Message: m}
 	send.Request = c.expect(answer{kind: answerReply, question: q})
 	c.gather(&send)

@@ -20,7 +20,9 @@ type consumer struct {
 	keeps bool
 	// byDefault is the outcome of a delivery that is settled without one.
 	byDefault amqp.DeliveryState
-	filter    amqp.Map // that of its source as it is honoured
+	filters   filters
+	// asks: there is no source; it gets nothing and is there to be told of a subscription, and to end it.
+	asks bool
 	// acquires is the transaction in which messages are handed out to the link, nil for none.
 	acquires *tx
 
@@ -30,6 +32,7 @@ type consumer struct {
 	// detached: the link is gone, but settlements still count. over: nothing counts any more. gone: the state has ended the
 	// link by itself.
 	detached, over, gone bool
+	closed               bool // by the client: a durable subscription ends with it
 
 	// Handed out and not yet given to the engine, oldest first.
 	queue      queue
@@ -107,16 +110,17 @@ func (q *queue) unpop(h handed) {
 
 func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.Error {
 	if a.Source == nil {
-		return notImplemented("asking about a subscription")
+		return c.attachAsking(s, l, a)
 	}
-	if err := c.checkSource(s, a.Source); err != nil {
-		return err
-	}
-	parsed, honoured, err := filter(a.Source.Filter)
+	name, routing, err := c.checkSource(a.Source)
 	if err != nil {
 		return err
 	}
-	k := &consumer{s: s, link: l, filter: honoured, num: c.nextLink(), byDefault: a.Source.DefaultOutcome}
+	f, err := filter(a.Source.Filter)
+	if err != nil {
+		return err
+	}
+	k := &consumer{s: s, link: l, filters: f, num: c.nextLink(), byDefault: a.Source.DefaultOutcome}
 	k.presettled = a.SenderSettleMode == amqp.SenderSettleSettled
 	k.keeps = !s.id.IsZero() && !k.presettled && a.ReceiverSettleMode == amqp.ReceiverSettleSecond
 	if k.byDefault == nil || !amqp.IsOutcome(k.byDefault) {
@@ -126,10 +130,10 @@ func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 		return notImplemented("resuming unsettled deliveries on a session without " + string(amqp.CapOncemqSession))
 	}
 	open := command.LinkOpen{
-		Conn: c.id, Link: k.num, Session: s.id, Name: a.Name, Address: a.Source.Address.V,
-		Create:     c.node.Allow(c.opts.Principal, RightCreate, a.Source.Address.V),
+		Conn: c.id, Link: k.num, Session: s.id, Name: a.Name, Address: name, Routing: routing,
+		Create:     c.node.Allow(c.opts.Principal, RightCreate, name),
 		Presettled: k.presettled, Resume: !s.id.IsZero() && a.Unsettled != nil,
-		Filter: parsed,
+		Filter: f.parsed, Subscription: subscription(a.Name, a.Source, f.noLocal != nil),
 	}
 	for i := range a.Unsettled {
 		u, ok := parseTag(a.Unsettled[i].Tag)
@@ -138,33 +142,49 @@ func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 		}
 		open.Unsettled = append(open.Unsettled, u)
 	}
-	l.Data = k
-	c.consumers[k.num] = k
-	open.Request = c.expect(answer{kind: answerLink, consumer: k})
-	c.gather(&open)
+	c.openConsumer(k, &open)
 	return nil
 }
 
-// checkSource refuses what is not supported, or not permitted.
-func (c *Conn) checkSource(s *session, a *amqp.Source) *amqp.Error {
+// openConsumer proposes a link.
+func (c *Conn) openConsumer(k *consumer, open *command.LinkOpen) {
+	k.link.Data = k
+	c.consumers[k.num] = k
+	open.Request = c.expect(answer{kind: answerLink, consumer: k})
+	c.gather(open)
+}
+
+// attachAsking is for an attach without a source: is there a subscription of that name? Whoever closes the link then ends it (amqp.md 1.4).
+func (c *Conn) attachAsking(s *session, l *engine.Link, a *amqp.Attach) *amqp.Error {
+	if len(a.Unsettled) > 0 {
+		return refuse(amqp.ErrCondInvalidField, "a link without a source has no deliveries")
+	}
+	k := &consumer{s: s, link: l, num: c.nextLink(), byDefault: &amqp.Released{}, asks: true}
+	c.openConsumer(k, &command.LinkOpen{Conn: c.id, Link: k.num, Name: a.Name, Subscription: find(a)})
+	return nil
+}
+
+// checkSource refuses what is not supported, or not permitted, and says where it is.
+func (c *Conn) checkSource(a *amqp.Source) (name string, routing command.Routing, refused *amqp.Error) {
 	switch {
 	case a.Dynamic:
-		return notImplemented("a dynamic source")
-	case a.DistributionMode == amqp.DistributionCopy:
-		return notImplemented("browsing (distribution-mode copy)")
-	case a.Durable != amqp.DurabilityNone && s.id.IsZero():
-		return notImplemented("a durable subscription")
+		return "", 0, notImplemented("a dynamic source")
+	case a.DistributionMode == amqp.DistributionCopy && !symbolIn(a.Capabilities, amqp.CapTopic):
+		return "", 0, notImplemented("browsing (distribution-mode copy)")
 	}
-	if err := checkCapabilities(a.Capabilities); err != nil {
-		return err
+	if refused = checkCapabilities(a.Capabilities); refused != nil {
+		return "", 0, refused
 	}
 	if a.Address.V == addressOutcome || a.Address.V == addressTx {
-		return refuse(amqp.ErrCondNotAllowed, "nothing is stored at a reserved address, so nothing can be received")
+		return "", 0, refuse(amqp.ErrCondNotAllowed, "nothing is stored at a reserved address, so nothing can be received")
 	}
-	if err := checkAddress(a.Address.V); err != nil {
-		return err
+	if name, routing, refused = place(a.Address.V, a.Capabilities); refused != nil {
+		return "", 0, refused
 	}
-	return c.allowed(RightConsume, a.Address.V)
+	if refused = checkAddress(name); refused != nil {
+		return "", 0, refused
+	}
+	return name, routing, c.allowed(RightConsume, name)
 }
 
 // onLinkOpened answers the attach; deliveries that the link holds follow as effects.
@@ -188,9 +208,12 @@ func (c *Conn) onLinkOpened(e *command.Effect) {
 	}
 	k.open = true
 	in := k.link.Remote()
-	source := *in.Source
-	source.Filter, source.DynamicNodeProperties = k.filter, nil
-	source.Capabilities = offered(source.Capabilities)
+	source := found(detail)
+	if !k.asks {
+		source = *in.Source
+		source.Filter, source.DynamicNodeProperties = k.filters.honoured(detail.Routing), nil
+		source.Capabilities = offered(source.Capabilities)
+	}
 	source.DefaultOutcome = k.byDefault // the source is ours: its answer says what holds
 	if len(source.Outcomes) == 0 {
 		source.Outcomes = outcomes
@@ -278,7 +301,7 @@ func (c *Conn) endConsumer(k *consumer, closed bool) {
 	}
 	if !k.gone && k.num != 0 {
 		end := command.LinkEnd{
-			Conn: c.id, Link: k.num, Closed: closed, Received: k.received, Unwritten: k.unwritten(nil), Enlisted: c.enlisted(k),
+			Conn: c.id, Link: k.num, Closed: closed, Terminus: closed && k.closed, Received: k.received, Unwritten: k.unwritten(nil), Enlisted: c.enlisted(k),
 		}
 		c.reportWritten()
 		c.gather(&end)

@@ -38,8 +38,8 @@ func TestEndsTellWhatCame(t *testing.T) {
 	_ = kept.Detach(false, nil)
 	_ = l.Detach(true, nil)
 	r.pump()
-	want := fmt.Sprintf(" *command.LinkEnd&{Conn:%d Link:3 Closed:false Received:0 Unwritten:[] Enlisted:[]}"+
-		" *command.LinkEnd&{Conn:%d Link:1 Closed:true Received:3 Unwritten:[] Enlisted:[]}", c.fe.id, c.fe.id)
+	want := fmt.Sprintf(" *command.LinkEnd&{Conn:%d Link:3 Closed:false Terminus:false Received:0 Unwritten:[] Enlisted:[]}"+
+		" *command.LinkEnd&{Conn:%d Link:1 Closed:true Terminus:true Received:3 Unwritten:[] Enlisted:[]}", c.fe.id, c.fe.id)
 	if got := r.log.proposed(); got != want {
 		t.Fatalf("got %s\nwant%s", got, want)
 	}

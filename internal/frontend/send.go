@@ -31,8 +31,7 @@ func (c *Conn) onTransfer(p *producer, d *engine.Delivery) {
 	address, props := p.address, amqp.Properties{}
 	if err == nil && (address == "" || address == addressOutcome) {
 		if props, err = properties(&sections); err == nil && address == "" {
-			address = props.To
-			err = c.checkRelay(address)
+			address, err = c.relay(props.To, &sections)
 		}
 	}
 	if err == nil && address == addressTx {
@@ -85,7 +84,6 @@ func (c *Conn) send(p *producer, d *engine.Delivery, address string, a answer, n
 	*s = command.Send{Conn: c.id, Link: p.num, Number: number, Target: p.inc, Message: d.Payload}
 	if p.address == "" {
 		s.Address = address
-		c.make(address)
 	}
 	a.producer, a.size = p, len(d.Payload)
 	if !d.Settled {
@@ -105,9 +103,9 @@ func (c *Conn) send(p *producer, d *engine.Delivery, address string, a answer, n
 // maxMade bounds what a connection remembers of the queues that it has had made.
 const maxMade = 1000
 
-// make has the queue of a relayed message made, if it isn't there and its sender may do that, as an attach to it would: a
+// make has the queue or topic of a relayed message made, if it isn't there and its sender may do that, as an attach to it would: a
 // command in front of the send. It is remembered, so that the next message costs nothing.
-func (c *Conn) make(address string) {
+func (c *Conn) make(address string, routing command.Routing) {
 	if c.made[address] || !c.node.Allow(c.opts.Principal, RightCreate, address) {
 		return
 	}
@@ -115,7 +113,7 @@ func (c *Conn) make(address string) {
 		c.made = make(map[string]bool)
 	}
 	c.made[address] = true
-	c.gather(&command.QueueCreate{Conn: c.id, Name: address})
+	c.gather(&command.QueueCreate{Conn: c.id, Name: address, Routing: routing})
 }
 
 // parse checks the structure of a message, so that no poison reaches a consumer.
@@ -141,18 +139,41 @@ func properties(s *amqp.Sections) (amqp.Properties, *amqp.Error) {
 	return props, nil
 }
 
-// checkRelay checks the address of a message on the anonymous relay. It is never created by a send.
-func (c *Conn) checkRelay(address string) *amqp.Error {
+// relay is where a message on the anonymous relay goes that names so in properties.to. What it is, is said by a prefix, or by JMS in an annotation.
+func (c *Conn) relay(to string, s *amqp.Sections) (address string, refused *amqp.Error) {
+	address, routing := plain(to)
 	switch address {
 	case "":
-		return refuse(amqp.ErrCondInvalidField, "a message on the anonymous relay names its address in properties.to")
+		return "", refuse(amqp.ErrCondInvalidField, "a message on the anonymous relay names its address in properties.to")
 	case addressOutcome, addressTx:
-	default:
-		if err := checkAddress(address); err != nil {
-			return err
-		}
+		return address, c.allowed(RightSend, address)
 	}
-	return c.allowed(RightSend, address)
+	if refused = checkAddress(address); refused != nil {
+		return "", refused
+	}
+	if refused = c.allowed(RightSend, address); refused != nil {
+		return "", refused
+	}
+	if routing == command.AnyRouting {
+		routing = jmsRouting(s)
+	}
+	c.make(address, routing)
+	return address, nil
+}
+
+// jmsRouting is what JMS says of a message's destination (amqp.md 1.5): a queue, a topic, or one of those that are temporary.
+func jmsRouting(s *amqp.Sections) command.Routing {
+	annotations, err := amqp.DecodeMessageAnnotations(s.MessageAnnotations, amqp.Limits{})
+	if err != nil {
+		return command.AnyRouting
+	}
+	switch kind, _ := annotations.Lookup("x-opt-jms-dest"); kind {
+	case int8(0), int8(2):
+		return command.Anycast
+	case int8(1), int8(3):
+		return command.Multicast
+	}
+	return command.AnyRouting
 }
 
 // onSent answers a send once it is applied.

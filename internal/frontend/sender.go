@@ -33,16 +33,17 @@ func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 	if a.Target == nil {
 		return refuse(amqp.ErrCondInvalidField, "a sender needs a target")
 	}
-	if err := c.checkTarget(a); err != nil {
+	name, routing, err := c.checkTarget(a)
+	if err != nil {
 		return err
 	}
-	p := &producer{s: s, link: l, num: c.nextLink(), address: a.Target.Address.V}
+	p := &producer{s: s, link: l, num: c.nextLink(), address: name}
 	p.numbered = !s.id.IsZero() && !p.reserved() && symbolIn(a.DesiredCapabilities, amqp.CapOncemqNumbered)
 	p.resends = !p.numbered && !p.reserved() && c.quirks.resendsOver(a.Name)
 	if len(a.Unsettled) > 0 && !p.numbered {
 		return notImplemented("resuming unsettled deliveries without " + string(amqp.CapOncemqNumbered))
 	}
-	open := command.SenderOpen{Conn: c.id, Link: p.num, Name: a.Name, Address: p.address, Numbered: p.numbered, Resends: p.resends}
+	open := command.SenderOpen{Conn: c.id, Link: p.num, Name: a.Name, Address: p.address, Routing: routing, Numbered: p.numbered, Resends: p.resends}
 	if p.reserved() {
 		open.Address = "" // nothing is stored there
 	}
@@ -65,26 +66,28 @@ func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 	return nil
 }
 
-// checkTarget refuses what is not supported, or not permitted.
-func (c *Conn) checkTarget(a *amqp.Attach) *amqp.Error {
+// checkTarget refuses what is not supported, or not permitted, and says where it is.
+func (c *Conn) checkTarget(a *amqp.Attach) (name string, routing command.Routing, refused *amqp.Error) {
 	t := a.Target
 	if t.Dynamic {
-		return notImplemented("a dynamic target")
+		return "", 0, notImplemented("a dynamic target")
 	}
-	if err := checkCapabilities(t.Capabilities); err != nil {
-		return err
+	if refused = checkCapabilities(t.Capabilities); refused != nil {
+		return "", 0, refused
 	}
-	address := t.Address.V
-	switch address {
-	case "": // the anonymous relay: each message is checked
-		return nil
-	case addressOutcome, addressTx:
+	if name, routing, refused = place(t.Address.V, t.Capabilities); refused != nil {
+		return "", 0, refused
+	}
+	switch {
+	case t.Address.V == "": // the anonymous relay: each message is checked
+		return "", 0, nil
+	case name == addressOutcome || name == addressTx:
 	default:
-		if err := checkAddress(address); err != nil {
-			return err
+		if refused = checkAddress(name); refused != nil {
+			return "", 0, refused
 		}
 	}
-	return c.allowed(RightSend, address)
+	return name, routing, c.allowed(RightSend, name)
 }
 
 func (p *producer) reserved() bool { return p.address == addressOutcome || p.address == addressTx }

@@ -161,8 +161,7 @@ func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.Transaction
 	if err == nil && address == "" {
 		var props amqp.Properties
 		if props, err = properties(s); err == nil {
-			address = props.To
-			err = c.checkRelay(address)
+			address, err = c.relay(props.To, s)
 		}
 	}
 	if err == nil && address == addressOutcome {
@@ -183,7 +182,6 @@ func (c *Conn) sendInTx(p *producer, d *engine.Delivery, state *amqp.Transaction
 		send := command.TxSend{Target: p.inc, Message: t.keep(d)}
 		if p.address == "" {
 			send.Address = address
-			c.make(address)
 		}
 		t.sends = append(t.sends, send)
 	}

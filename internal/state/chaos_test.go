@@ -227,7 +227,7 @@ func (c *chaos) command(p *peer) command.Command {
 		}
 		return o
 	case 4:
-		return &command.LinkEnd{Conn: p.id, Link: link, Closed: c.chance(60), Received: c.received(), Unwritten: c.someRefs(p, link), Enlisted: c.someRefs(p, link)}
+		return &command.LinkEnd{Conn: p.id, Link: link, Closed: c.chance(60), Terminus: c.chance(50), Received: c.received(), Unwritten: c.someRefs(p, link), Enlisted: c.someRefs(p, link)}
 	case 5:
 		address := c.queue()
 		return &command.SenderOpen{

@@ -225,7 +225,7 @@ func (m *Machine) changeLinkEnd(c *command.LinkEnd, p *plan) {
 		}
 	}
 	m.splitEnlisted(l, c.Enlisted)
-	if sub := l.sub; c.Closed && sub.slot != 0 && sub.is.Durable && !slices.ContainsFunc(sub.links, func(x *link) bool { return x != l }) {
+	if sub := l.sub; c.Terminus && sub.slot != 0 && sub.is.Durable && !slices.ContainsFunc(sub.links, func(x *link) bool { return x != l }) {
 		m.endSubscription(sub) // AMQP 2.6.4: what is closed is gone
 	}
 	m.endLink(l, ruleClosed)
