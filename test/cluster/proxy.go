@@ -24,6 +24,8 @@ type Proxy struct {
 	act      func()
 	passed   [2]int // bytes since Arm, by direction
 	refuse   bool   // newcomers are reset
+	came     int    // connections, those that were reset included
+	waiting  [2]int // bytes that were read and have not passed, by direction
 	weather  [2]weather
 }
 
@@ -89,6 +91,27 @@ func (p *Proxy) Disarm() (armed bool, passedToServer, passedToClient int) {
 	return armed, p.passed[toServer], p.passed[toClient]
 }
 
+// Came counts the connections that clients have made, those included that found nobody behind the proxy.
+func (p *Proxy) Came() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.came
+}
+
+// Waiting is how many bytes have come from one side and not passed to the other, such as those that a jam holds.
+func (p *Proxy) Waiting(server bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting[direction(server)]
+}
+
+// wait adds to what Waiting counts.
+func (p *Proxy) wait(server bool, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting[direction(server)] += n
+}
+
 // Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -131,6 +154,7 @@ func (p *Proxy) connect(client net.Conn) *pair {
 	server, err := net.Dial("tcp", p.target)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.came++
 	if err != nil || p.refuse {
 		if err == nil {
 			_ = server.Close()
@@ -151,9 +175,11 @@ func (p *Proxy) connect(client net.Conn) *pair {
 // pass passes what comes from from, until one side ends or the proxy cuts.
 func (p *Proxy) pass(c *pair, from, to net.Conn, server bool) {
 	pieces := make(chan piece, piecesUnderway)
-	p.wg.Go(func() { read(c, from, pieces) })
+	p.wg.Go(func() { p.read(c, from, pieces, server) })
 	for b := range pieces {
-		if !p.await(c, server, b) || !p.forward(to, b.bytes, server) {
+		passed := p.await(c, server, b) && p.forward(to, b.bytes, server)
+		p.wait(server, -len(b.bytes))
+		if !passed {
 			break
 		}
 	}
@@ -161,7 +187,8 @@ func (p *Proxy) pass(c *pair, from, to net.Conn, server bool) {
 	p.mu.Lock()
 	delete(p.pairs, c)
 	p.mu.Unlock()
-	for range pieces { // so that the reader ends
+	for b := range pieces { // so that the reader ends
+		p.wait(server, -len(b.bytes))
 	}
 }
 

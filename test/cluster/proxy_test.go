@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -140,5 +141,35 @@ func TestRefuse(t *testing.T) {
 			t.Error("a newcomer was let in")
 		}
 		_ = again.Close()
+	}
+}
+
+// TestWaiting: what a jam holds is counted until it has passed, or its connection ends.
+func TestWaiting(t *testing.T) {
+	p, near, far := through(t)
+	if p.Came() != 1 {
+		t.Errorf("%d connections came, want 1", p.Came())
+	}
+	settles := func(want int) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); p.Waiting(true) != want; {
+			if time.Now().After(end) {
+				t.Fatalf("%d bytes wait, want %d", p.Waiting(true), want)
+			}
+			runtime.Gosched()
+		}
+	}
+	for _, end := range []func(){
+		func() { p.Set(true, Conditions{}); get(t, far, 3*pieceSize) },
+		func() { p.Cut() },
+	} {
+		p.Set(true, Conditions{Jam: true})
+		put(t, near, make([]byte, 3*pieceSize))
+		settles(3 * pieceSize)
+		if p.Waiting(false) != 0 {
+			t.Errorf("%d bytes wait on the way back", p.Waiting(false))
+		}
+		end()
+		settles(0)
 	}
 }

@@ -69,15 +69,17 @@ func (p *Proxy) Flipped(server bool) bool {
 }
 
 // read reads from one side until it ends, or the pair is closed.
-func read(c *pair, from net.Conn, pieces chan<- piece) {
+func (p *Proxy) read(c *pair, from net.Conn, pieces chan<- piece, server bool) {
 	defer close(pieces)
 	for {
 		buf := make([]byte, pieceSize)
 		n, err := from.Read(buf)
 		if n > 0 {
+			p.wait(server, n)
 			select {
 			case pieces <- piece{at: time.Now(), bytes: buf[:n]}:
 			case <-c.done:
+				p.wait(server, -n)
 				return
 			}
 		}
