@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/oncemq/oncemq/internal/amqp"
 	"github.com/oncemq/oncemq/internal/client"
@@ -19,6 +20,39 @@ type ReceiverOptions struct {
 	// Prefetch is how many deliveries may wait in the client (default 100, at most 10,000). With 1 a message is asked for only when Receive is called,
 	// which costs a round trip; none waits here but one that comes after a Receive whose context has ended.
 	Prefetch int
+	// Subscription is which one to read, where the address is a topic; nil: what is published while the receiver is there.
+	Subscription *Subscription
+}
+
+// Subscription is a subscription of a topic that has a name. The first receiver makes it, with its selector; another selector, topic or option makes it
+// anew, unless somebody reads it: then the receiver is refused with amqp:resource-locked.
+type Subscription struct {
+	// Name is at most 4,096 bytes of UTF-8, without a bar (|). The subscriptions of a user are told apart by the client's Config.ClientID, which a durable one needs
+	// the same in every life of the program, and its name.
+	Name string
+	// Durable: it keeps what is published while no receiver is there, until Receiver.Unsubscribe. Otherwise it ends with its last receiver.
+	Durable bool
+	// Shared: any number of receivers get each message together once. Otherwise a new receiver takes the place of the one before it.
+	Shared bool
+	// Global: it is for clients of all ClientIDs. Only with Shared.
+	Global bool
+	// NoLocal: what clients of the same ClientID send isn't for it.
+	NoLocal bool
+}
+
+// check finds what can't be meant.
+func (x *Subscription) check() error {
+	switch {
+	case x == nil:
+		return nil
+	case x.Name == "" && (x.Durable || x.Shared):
+		return errors.New("oncemq: Subscription.Name is empty: a durable or shared subscription needs one")
+	case strings.Contains(x.Name, "|") || len(x.Name) > 4096:
+		return fmt.Errorf("oncemq: Subscription.Name is %.80q: want at most 4,096 bytes without a bar", x.Name)
+	case x.Global && !x.Shared:
+		return errors.New("oncemq: Subscription.Global is set and Shared isn't: only a shared subscription is for all containers")
+	}
+	return checkName("subscription name", x.Name)
 }
 
 // Receiver receives from one address.
@@ -28,7 +62,8 @@ type Receiver struct {
 	notify chan struct{} // capacity 1
 }
 
-// NewReceiver attaches a receiver to address; a queue is created where there is none. *Error where the broker refuses.
+// NewReceiver attaches a receiver to address; a queue is created where there is none, or a topic, where the address begins with topic://
+// or there is a Subscription. *Error where the broker refuses.
 func (s *Session) NewReceiver(ctx context.Context, address string, opts *ReceiverOptions) (*Receiver, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -39,12 +74,16 @@ func (s *Session) NewReceiver(ctx context.Context, address string, opts *Receive
 	if o.Prefetch < 0 || o.Prefetch > 10_000 {
 		return nil, fmt.Errorf("oncemq: ReceiverOptions.Prefetch is %d: want 1 to 10,000 (0 is the default)", o.Prefetch)
 	}
-	if err := errors.Join(checkName("address", address), checkName("link name", o.Name)); err != nil {
+	if err := errors.Join(checkName("address", address), checkName("link name", o.Name), o.Subscription.check()); err != nil {
 		return nil, err
 	}
 	r := &Receiver{s: s, notify: make(chan struct{}, 1)}
+	from := client.Source{Address: address, Selector: o.Selector, Name: o.Name, Prefetch: o.Prefetch}
+	if x := o.Subscription; x != nil {
+		from.Subscription = &client.Subscription{Name: x.Name, Durable: x.Durable, Shared: x.Shared, Global: x.Global, NoLocal: x.NoLocal}
+	}
 	err := s.d.begin(ctx, func() *client.Op {
-		r.core = s.core.Receive(client.Source{Address: address, Selector: o.Selector, Name: o.Name, Prefetch: o.Prefetch})
+		r.core = s.core.Receive(from)
 		r.core.Data = r
 		return &r.core.Attaching
 	})
@@ -115,8 +154,18 @@ func (r *Receiver) AcceptThrough(ctx context.Context, d *Delivery) error {
 	return first
 }
 
+// Unsubscribe closes the receiver as Close does, and ends the durable subscription that it reads, with all that waits there, if no other receiver reads it.
+func (r *Receiver) Unsubscribe(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return r.s.d.begin(ctx, func() *client.Op {
+		r.core.End()
+		return &r.core.Closing
+	})
+}
+
 // Close detaches the receiver; what it holds unsettled goes back to its place in the queue. Deliveries that open transactions have taken
-// stay theirs.
+// stay theirs. A durable subscription stays.
 func (r *Receiver) Close(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -25,6 +25,8 @@ type Receiver struct {
 	session       *Session
 	name, address string
 	selector      string
+	subscription  *Subscription // nil: none, or the link's own
+	ends          bool          // the subscription ends with the link
 	prefetch      int
 	link          *engine.Link
 	err           error
@@ -48,6 +50,8 @@ type Source struct {
 	Selector string // which messages; empty: all
 	Name     string // of the link; empty: a made one
 	Prefetch int    // 0: the default
+	// Subscription is what it reads of a topic, nil: what comes while it is attached.
+	Subscription *Subscription
 }
 
 // NewReceiver is Receive without a selector.
@@ -60,10 +64,13 @@ func (s *Session) Receive(from Source) *Receiver {
 	if from.Name == "" {
 		from.Name = s.linkName("r", from.Address)
 	}
+	if from.Subscription != nil {
+		from.Name = from.Subscription.linkName(from.Name)
+	}
 	if from.Prefetch <= 0 {
 		from.Prefetch = DefaultPrefetch
 	}
-	r := &Receiver{session: s, name: from.Name, address: from.Address, selector: from.Selector, prefetch: min(from.Prefetch, maxHeld)}
+	r := &Receiver{session: s, name: from.Name, address: from.Address, selector: from.Selector, subscription: from.Subscription, prefetch: min(from.Prefetch, maxHeld)}
 	if s.err != nil {
 		r.err = s.err
 		s.core.finish(&r.Attaching, s.err)
@@ -99,6 +106,9 @@ func (r *Receiver) attachNow() {
 	a.Source = &amqp.Source{Address: amqp.Some(r.address), Outcomes: outcomes, DefaultOutcome: &amqp.Modified{DeliveryFailed: true}}
 	if r.selector != "" {
 		a.Source.Filter = amqp.Map{{Key: amqp.FilterSelector, Value: &amqp.Described{Descriptor: amqp.FilterSelector, Value: r.selector}}}
+	}
+	if r.subscription != nil {
+		r.subscription.ask(a.Source)
 	}
 	a.Target = &amqp.Target{Address: amqp.Some(r.session.core.cfg.ContainerID)}
 	r.byTag, r.awaited = nil, 0
@@ -155,9 +165,9 @@ func (r *Receiver) attached(ev *engine.Event) {
 	if ev.Refused {
 		return
 	}
-	if r.selector != "" && (ev.Attach.Source == nil || len(ev.Attach.Source.Filter) == 0) {
+	if ignored := r.ignored(ev.Attach.Source); ignored != "" {
 		_ = ev.Link.Detach(true, nil)
-		r.fail(fmt.Errorf("oncemq: the broker ignores the selector of the receiver of %q: it would hand out all messages", r.address))
+		r.fail(fmt.Errorf("oncemq: the broker ignores the %s of the receiver of %q: it would hand out other messages", ignored, r.address))
 		return
 	}
 	if r.byTag != nil {
@@ -278,7 +288,7 @@ func (r *Receiver) pump() {
 	}
 	r.again = r.again[:0]
 	if r.closing && r.link != nil && !r.busy() {
-		_ = r.link.Detach(true, nil)
+		_ = r.link.Detach(r.ends || r.subscription == nil || !r.subscription.Durable, nil)
 		return
 	}
 	r.topUp()
