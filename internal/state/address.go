@@ -38,6 +38,7 @@ type message struct {
 	delivery uint32 // of the queue's subscription; with several: the first of a list
 	fresh    uint32 // place in dirty.created + 1 while this entry created it
 	head     uint32 // first cell, 0: it has none
+	timer    uint32 // in Machine.timers, 0: it never expires
 }
 
 const (
@@ -72,6 +73,8 @@ type chunkMark struct {
 type origin struct {
 	inc command.Incarnation
 	seq uint64
+	// shared: it was a topic's, so that others may have it too.
+	shared bool
 }
 
 // DeadLetterPrefix begins the names of dead-letter queues.
@@ -204,6 +207,7 @@ func (m *Machine) store(a *address, payload []byte, from *conn) {
 	at := m.laneOf(a, head.priority())
 	i := m.putMessage(a, a.lanes[at], uint32(len(payload)))
 	m.messages.at(i).head = m.keepHead(payload[:head.size])
+	m.setExpiry(i, head.expiryOf(m.civil.now))
 	a.lanes[at]++
 	m.markPlace(a)
 	m.markCreated(i, payload)
@@ -220,7 +224,7 @@ func (m *Machine) drop(a *address, i uint32) {
 	p := m.messages.at(i)
 	if p.fresh == 0 {
 		m.deleteMessageKey(keyMessage, a.inc, p.seq)
-		if p.size&flagMoved == 0 && m.holders[origin{a.inc, p.seq}] == 0 {
+		if p.size&flagMoved == 0 && m.holders[origin{a.inc, p.seq, a.topic}] == 0 {
 			m.deleteMessageKey(keyBody, a.inc, p.seq)
 		}
 	}
@@ -264,6 +268,7 @@ func (m *Machine) forgetMessage(a *address, i uint32) {
 	k := m.chunks.at(c)
 	k.message[p.seq&(chunkSize-1)] = 0
 	m.forgetHead(p)
+	m.forgetExpiry(p)
 	a.depth--
 	a.bytes -= uint64(p.size & sizeMask)
 	if k.used--; k.used == 0 {

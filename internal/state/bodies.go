@@ -92,7 +92,8 @@ type bodyWalk struct {
 	out           *BodyReport
 	moved, bodies side
 	spare         places // bodies that are no message's of that place
-	claimed       places // those that dead letters name
+	claimed       places // those that dead letters name, and no message of that place
+	claims        map[string]struct{}
 	buf, key      []byte
 }
 
@@ -101,6 +102,7 @@ func (w *bodyWalk) run(messages Cursor) error {
 		place := key[min(len(key), keyHead):]
 		f := fields{b: value}
 		size := f.uint()
+		f.int()                             // when it expires
 		size -= min(size, uint64(len(f.b))) // of the body
 		for !w.moved.begun || w.moved.ok && bytes.Compare(w.moved.place, place) < 0 {
 			w.moved.step()
@@ -151,22 +153,43 @@ func (w *bodyWalk) count() {
 
 // deadLetter looks for the body of one, where it was first.
 func (w *bodyWalk) deadLetter(place []byte, size uint64) (err error) {
-	if len(w.moved.value) != len(place) {
-		w.out.wrong("%s says in %d bytes where its body is, instead of in %d", placeText(place), len(w.moved.value), len(place))
+	if len(w.moved.value) != len(place)+1 {
+		w.out.wrong("%s says in %d bytes where its body is, instead of in %d", placeText(place), len(w.moved.value), len(place)+1)
 		return nil
 	}
-	w.key = append(appendKey(w.key[:0], w.group, keyBody), w.moved.value...)
+	at, shared := w.moved.value[:len(place)], w.moved.value[len(place)]&1 != 0
+	w.key = append(appendKey(w.key[:0], w.group, keyBody), at...)
 	var ok bool
 	if w.buf, ok, err = w.from.Get(w.key, w.buf[:0]); err != nil {
 		return err
 	}
 	if !ok {
-		w.out.wrong("%s has no body: it should be that of %s", placeText(place), placeText(w.moved.value))
+		w.out.wrong("%s has no body: it should be that of %s", placeText(place), placeText(at))
 		return nil
 	}
-	w.claimed.add(w.moved.value)
 	w.length(place, size, uint64(len(w.buf)))
-	return nil
+	if !shared {
+		w.claimed.add(at)
+		return nil
+	}
+	return w.claim(at)
+}
+
+// claim notes a topic's body that dead letters name: those of its subscriptions share it, also with the message while that is there.
+func (w *bodyWalk) claim(place []byte) error {
+	if _, again := w.claims[string(place)]; again {
+		return nil
+	}
+	if w.claims == nil {
+		w.claims = make(map[string]struct{})
+	}
+	w.claims[string(place)] = struct{}{}
+	w.key = append(appendKey(w.key[:0], w.group, keyMessage), place...)
+	_, stands, err := w.from.Get(w.key, nil)
+	if err == nil && !stands {
+		w.claimed.add(place)
+	}
+	return err
 }
 
 func (w *bodyWalk) length(place []byte, want, got uint64) {

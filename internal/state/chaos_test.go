@@ -160,8 +160,11 @@ func (c *chaos) message() []byte {
 	if c.chance(60) {
 		m = coloured(string(m), 1+c.n(3))
 	}
-	if c.chance(30) {
+	switch {
+	case c.chance(25):
 		m = urgent(m, uint8(c.n(4)*3))
+	case c.chance(30):
+		m = brief(m, uint8(4+c.n(2)), uint32(1+c.n(3)*2000))
 	}
 	return m
 }

@@ -30,7 +30,7 @@ func (m *Machine) deadLetter(s *subscription, di uint32, reason string) {
 	}
 	from, ok := m.moved[d.message]
 	if !ok {
-		from = origin{a.inc, p.seq}
+		from = origin{a.inc, p.seq, a.topic}
 	}
 	overlay := mergeOverlay(m.overlays[d.message], m.story(s, &d, reason))
 	m.headBuf = m.head(m.headBuf[:0], d.message)

@@ -141,6 +141,9 @@ func (m *Machine) dropDelivery(s *subscription, di uint32) {
 	d := m.deliveries.at(di)
 	p := m.messages.at(d.message)
 	s.deliveries--
+	if d.flags&deliverySkipped != 0 {
+		s.address.marks--
+	}
 	if s.slot != 0 {
 		delete(m.deliveryAt, deliveryKey{s.slot, d.message})
 	} else {
@@ -170,6 +173,11 @@ func (m *Machine) giveBack(l *link, di uint32, g give) {
 	switch {
 	case d.failures >= redeliveryLimit && !s.address.dead:
 		m.deadLetter(s, di, reasonLimit)
+	case m.expired(d.message):
+		m.counters.ExpiredMessages++
+		mi := d.message
+		m.dropDelivery(s, di)
+		m.finish(s, mi)
 	case m.isPicky(s, di) && len(s.picky) >= maxPicky && !s.address.dead:
 		m.deadLetter(s, di, reasonUndeliverable)
 	default:
@@ -243,6 +251,7 @@ func (m *Machine) putBack(s *subscription, di uint32) {
 	} else {
 		m.putReturned(s, seq)
 	}
+	m.rearm(d.message)
 	m.offer(s, seq, d.message)
 	m.touch(s)
 }

@@ -210,7 +210,7 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 
 func (m *Machine) dumpMessage(p func(string, ...any), mi uint32) {
 	c := m.messages.at(mi)
-	p("  message %d size %d flags %x overlay %x moved %v", c.seq, c.size&sizeMask, c.size&^sizeMask, m.overlays[mi], m.moved[mi])
+	p("  message %d expires %d size %d flags %x overlay %x moved %v", c.seq, m.expiresAt(mi), c.size&sizeMask, c.size&^sizeMask, m.overlays[mi], m.moved[mi])
 	if c.delivery != 0 && !m.addresses[c.address].topic {
 		m.dumpDelivery(p, c.delivery)
 	}
@@ -311,6 +311,9 @@ func (m *Machine) verify() error {
 	}
 	if used != total {
 		return fmt.Errorf("%d messages in chunks, %d in queues", used, total)
+	}
+	if err := m.verifyExpiries(); err != nil {
+		return err
 	}
 	for _, id := range sortedKeys(m.linkByID) {
 		l := m.linkByID[id]

@@ -172,3 +172,34 @@ func (m *Machine) verifySubscription(s *subscription, pending map[uint64]uint32)
 	}
 	return nil
 }
+
+// verifyExpiries checks that all that will expire stands in the heap but what links hold, which may.
+func (m *Machine) verifyExpiries() error {
+	if n := m.timers.live(); n < len(m.expiries) {
+		return fmt.Errorf("%d timers, %d in the heap", n, len(m.expiries))
+	}
+	for i, t := range m.expiries {
+		x := m.timers.at(t)
+		if int(x.place) != i+1 || m.messages.at(x.message).timer != t || i > 0 && m.expiries.less(m, i, (i-1)/2) {
+			return fmt.Errorf("timer %d at place %d of the heap: %+v", t, i, *x)
+		}
+	}
+	for _, a := range m.byInc {
+		for seq := range numbers(a) {
+			mi := m.find(a, seq)
+			if mi == 0 || a.dying || m.messages.at(mi).timer == 0 || m.timers.at(m.messages.at(mi).timer).place != 0 {
+				continue
+			}
+			held := false
+			for _, s := range append([]*subscription{a.queue}, a.subs...) {
+				if di := m.deliveryOf(s, mi); di != 0 && (m.deliveries.at(di).link != 0 || s.dying) || s.dying {
+					held = true
+				}
+			}
+			if !held {
+				return fmt.Errorf("message %x of %q waits and never expires", seq, a.name)
+			}
+		}
+	}
+	return nil
+}

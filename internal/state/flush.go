@@ -272,7 +272,7 @@ func (m *Machine) flushMessage(c *createdMessage) {
 	p := m.messages.at(c.index)
 	p.fresh = 0
 	inc := m.addresses[p.address].inc
-	m.valueBuf = putUint(m.valueBuf[:0], uint64(p.size&sizeMask))
+	m.valueBuf = putInt(putUint(m.valueBuf[:0], uint64(p.size&sizeMask)), m.expiresAt(c.index))
 	size := len(m.valueBuf)
 	m.valueBuf = m.head(m.valueBuf, c.index)
 	head := len(m.valueBuf) - size
@@ -285,7 +285,7 @@ func (m *Machine) flushMessage(c *createdMessage) {
 	}
 	from := m.moved[c.index]
 	m.valueBuf = binary.BigEndian.AppendUint64(m.valueBuf[:0], uint64(from.inc))
-	m.valueBuf = binary.BigEndian.AppendUint64(m.valueBuf, from.seq)
+	m.valueBuf = putBools(binary.BigEndian.AppendUint64(m.valueBuf, from.seq), from.shared)
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMoved, inc, p.seq)
 	m.insert(m.keyBuf, m.valueBuf)
 	m.putOverlay(inc, p.seq, m.overlays[c.index])
@@ -303,7 +303,7 @@ func (m *Machine) flushClock() {
 	v = putInt(v, m.running)
 	v = putUint(v, m.handTurn)
 	c := &m.counters
-	for _, n := range [...]uint64{c.LostPresettled, c.DeadLettered, c.Committed, c.RolledBack, c.Expired, c.Resent} {
+	for _, n := range [...]uint64{c.LostPresettled, c.DeadLettered, c.Committed, c.RolledBack, c.Expired, c.Resent, c.ExpiredMessages} {
 		v = putUint(v, n)
 	}
 	v = putInt(putUint(v, m.civil.sets), m.civil.shift)

@@ -147,6 +147,10 @@ func (m *Machine) handOut(s *subscription, budget int) (used int) {
 		}
 		tried = 0
 		used++
+		if mi := m.find(s.address, seq); mi != 0 && m.expired(mi) {
+			m.expire(mi)
+			continue
+		}
 		m.handTo(s, l, seq)
 		s.turn = l.id
 		m.markPosition(s)

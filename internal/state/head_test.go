@@ -29,6 +29,11 @@ func urgent(message []byte, priority uint8) []byte {
 	return append(section(sectionHeader, 0xc0, 4, 2, 0x40, 0x50, priority), message...)
 }
 
+// brief puts a header before a message that has none: of a priority and a time to live in ms.
+func brief(message []byte, priority uint8, ttl uint32) []byte {
+	return append(binary.BigEndian.AppendUint32(section(sectionHeader, 0xc0, 9, 3, 0x40, 0x50, priority, 0x70), ttl), message...)
+}
+
 // parsed is the parsed form of a selector.
 func parsed(t testing.TB, text string) []byte {
 	t.Helper()

@@ -26,7 +26,7 @@ func (b *bundle) wantStored() {
 			want[string(appendMessageKey(nil, testGroup, keyMessage, q.inc, seq))] = true
 			from, ok := b.m.moved[mi]
 			if !ok {
-				from = origin{q.inc, seq}
+				from = origin{inc: q.inc, seq: seq}
 			}
 			want[string(appendMessageKey(nil, testGroup, keyBody, from.inc, from.seq))] = true
 		}

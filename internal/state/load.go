@@ -113,7 +113,7 @@ func (m *loader) node(k, v *fields) {
 func (m *loader) clock(v *fields) {
 	m.civil.now, m.running, m.handTurn = v.int(), v.int(), v.uint()
 	c := &m.counters
-	for _, n := range [...]*uint64{&c.LostPresettled, &c.DeadLettered, &c.Committed, &c.RolledBack, &c.Expired, &c.Resent} {
+	for _, n := range [...]*uint64{&c.LostPresettled, &c.DeadLettered, &c.Committed, &c.RolledBack, &c.Expired, &c.Resent, &c.ExpiredMessages} {
 		*n = v.uint()
 	}
 	m.civil.sets, m.civil.shift = v.uint(), v.int()

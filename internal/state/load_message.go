@@ -24,6 +24,7 @@ func (m *loader) message(kind byte, k, v *fields) error {
 	seq := k.be64()
 	if kind == keyMessage {
 		mi := m.putMessage(a, seq, uint32(v.uint()))
+		m.setExpiry(mi, v.int())
 		m.messages.at(mi).head = m.keepHead(v.b)
 		v.b = nil
 		return nil
@@ -37,7 +38,7 @@ func (m *loader) message(kind byte, k, v *fields) error {
 		m.keepOverlay(mi, slices.Clone(v.b))
 	} else {
 		m.messages.at(mi).size |= flagMoved
-		m.keepOrigin(mi, origin{command.Incarnation(v.be64()), v.be64()})
+		m.keepOrigin(mi, origin{command.Incarnation(v.be64()), v.be64(), v.byte()&1 != 0})
 	}
 	return nil
 }
@@ -68,6 +69,9 @@ func (m *loader) delivery(k, v *fields) error {
 	d.gen = uint32(v.uint())
 	d.flags = v.byte()&(deliverySeen|deliverySkipped) | deliveryStored
 	m.countDelivery(s, d)
+	if d.flags&deliverySkipped != 0 {
+		s.address.marks++
+	}
 	var e exclusions
 	e.n = uint32(min(v.uint(), maxExcluded))
 	for i := range e.n {

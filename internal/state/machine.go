@@ -72,6 +72,8 @@ type Machine struct {
 	deliveries slab[delivery]
 	chunks     slab[chunk]
 	cells      slab[cell] // of heads
+	timers     slab[expiry]
+	expiries   expiryHeap
 	chunkAt    map[chunkKey]uint32
 	overlays   map[uint32][]byte     // by message; only of those that have one
 	moved      map[uint32]origin     // by message; dead letters
@@ -156,7 +158,7 @@ func New(group uint16) *Machine {
 func (m *Machine) Next() Due {
 	return Due{
 		Running: m.grace.next(),
-		Civil:   m.civil.due(min(m.retain.next(), m.lost.next())),
+		Civil:   min(m.civil.due(min(m.retain.next(), m.lost.next())), m.nextExpiry()),
 		Job:     len(m.former) > 0 || len(m.ending) > 0 || len(m.working) > 0 || len(m.touched) > 0,
 	}
 }

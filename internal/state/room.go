@@ -11,17 +11,18 @@ const (
 	chunkCost    = 336
 	cellCost     = 40
 	deliveryCost = 96
-	movedCost    = 64
+	movedCost    = 72
 	overlayCost  = 64 // and its bytes
 	resultCost   = 96
 	outcomeCost  = 64 // and the bytes of a reason that has no code
 	refusalCost  = 256
 	queueCost    = 1024
 	linkCost     = 768
+	expiryCost   = 24
 
 	subscriptionCost  = 1024
 	topicDeliveryCost = 48 // beside a delivery's
-	holderCost        = 48 // of a dead letter
+	holderCost        = 64 // of a dead letter
 	connCost          = 1024
 	sessionCost       = 1024
 	streamCost        = 512
@@ -92,6 +93,7 @@ func (m *Machine) memoryRoom() command.Room {
 func (m *Machine) memoryUsed() uint64 {
 	n := m.kept
 	n += uint64(m.messages.live())*messageCost + uint64(m.chunks.live())*chunkCost + uint64(m.deliveries.live())*deliveryCost + uint64(m.cells.live())*cellCost
+	n += uint64(m.timers.live()) * expiryCost
 	n += uint64(len(m.moved))*movedCost + uint64(len(m.holders))*holderCost
 	n += uint64(len(m.subscriptionByID))*subscriptionCost + uint64(len(m.deliveryAt))*topicDeliveryCost
 	n += uint64(len(m.byInc))*queueCost + uint64(len(m.linkByID))*linkCost

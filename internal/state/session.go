@@ -270,6 +270,7 @@ func (m *Machine) runTimers() {
 		m.forgetSession(s)
 	}
 	m.forgetLost()
+	m.runExpiries()
 }
 
 func (m *Machine) checkTokenOpen(p *plan) verdict {

@@ -76,4 +76,6 @@ type Counters struct {
 	Expired uint64
 	// Resent counts sends that repeated one stored over an earlier attachment of their link: accepted, and not stored again (C9).
 	Resent uint64
+	// ExpiredMessages counts messages whose time had come before they were consumed; a topic's for each subscription.
+	ExpiredMessages uint64
 }

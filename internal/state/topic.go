@@ -17,6 +17,7 @@ type topicAddress struct {
 	// noLocal are those of subs that don't want what their own container sends, by id, dying ones too.
 	noLocal   []*subscription
 	published bool // stands in Machine.published
+	marks     int  // deliveries that say that a message isn't for their subscription
 }
 
 // topicPart is what a subscription of a topic has beside a queue's.
@@ -90,12 +91,18 @@ func (m *Machine) skip(s *subscription, mi uint32) {
 	if ln := s.lane(seq); ln.cursor == seq {
 		ln.cursor++
 	} else {
-		di := m.newDelivery(s, mi)
-		m.deliveries.at(di).flags |= deliverySkipped
-		m.markDelivery(di)
+		m.mark(s, mi)
 		ln.taken++
 	}
 	m.finish(s, mi)
+}
+
+// mark makes the delivery that says that a message behind its cursor isn't for s.
+func (m *Machine) mark(s *subscription, mi uint32) {
+	di := m.newDelivery(s, mi)
+	m.deliveries.at(di).flags |= deliverySkipped
+	m.markDelivery(di)
+	s.address.marks++
 }
 
 // passed forgets a mark that s's cursor passes over; mi is 0 where no message is any more.
@@ -119,7 +126,8 @@ func (m *Machine) finish(s *subscription, mi uint32) {
 	if p.delivery--; p.delivery > 0 {
 		return
 	}
-	for _, other := range a.noLocal {
+	for at := 0; a.marks > 0 && at < len(a.subs); at++ {
+		other := a.subs[at]
 		if di := m.deliveryOf(other, mi); di != 0 { // a mark
 			m.dropDelivery(other, di)
 			if other.dying {

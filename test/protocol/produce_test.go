@@ -3,7 +3,9 @@ package protocol
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncemq/oncemq/internal/amqp"
 )
@@ -336,4 +338,63 @@ func TestRow051Priorities(t *testing.T) {
 		s.settle(r.receive().wantText(want).id, &amqp.Accepted{})
 	}
 	p.quiet()
+}
+
+// A message's ttl counts from its coming, its absolute-expiry-time is a moment: what waits then goes, what a consumer holds it may still accept.
+func TestRow052Expiry(t *testing.T) {
+	q := queueName(t)
+	p := open(t)
+	s := p.begin()
+	l := s.sender(q)
+	brief := func(s string) []byte {
+		return append(amqp.AppendHeader(nil, &amqp.Header{Priority: 4, TTL: amqp.Some(uint32(300))}), text(s)...)
+	}
+	absolute := func(s string, at time.Time) []byte {
+		return append(amqp.AppendProperties(nil, &amqp.Properties{AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(at.UnixMilli()))}), text(s)...)
+	}
+	for _, m := range [][]byte{
+		brief("held"), brief("brief"), text("for ever"), absolute("past", time.Now().Add(-time.Hour)),
+		absolute("soon", time.Now().Add(300*time.Millisecond)), absolute("late", time.Now().Add(time.Hour)),
+	} {
+		l.want(l.send(m), &amqp.Accepted{})
+	}
+	r := s.receiver(q)
+	r.flow(1)
+	held := r.receive().wantText("held")
+	for end := time.Now().Add(patience); ; {
+		all := takeBack(t, q)
+		if got := strings.Join(all, ","); got == "for ever,late" {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("there are still %q", all)
+		}
+	}
+	s.settle(held.id, &amqp.Accepted{})
+	p.close()
+	wantQueue(t, q, "for ever", "late")
+}
+
+// takeBack takes all that a queue has for somebody new, and gives it back.
+func takeBack(t *testing.T, queue string) []string {
+	t.Helper()
+	p := open(t)
+	l := p.begin().receiver(queue)
+	l.flow(1000, func(f *amqp.Flow) { f.Drain = true })
+	var all []message
+	for {
+		switch x, payload := nextBody(p); x := x.(type) {
+		case *amqp.Transfer:
+			all = append(all, l.collect(x, payload))
+		case *amqp.Flow:
+			if x.Handle.Set && x.Drain {
+				p.close() // an orderly close gives back
+				return texts(all)
+			}
+		}
+	}
+}
+
+func nextBody(p *peer) (amqp.Performative, []byte) {
+	_, body, payload := p.next()
+	return body, payload
 }
