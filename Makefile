@@ -18,6 +18,7 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/$(CACHE)/golangci
 LINT_VERSION := v2.12.0
 PROTON  := $(CACHE)/proton
 PROTON_VERSION := 0.40.0
+RHEA    := $(CACHE)/rhea
 SHARED  := ../shared
 
 .PHONY: all amqp build demo test unit interop check lint fmt fuzz bench jms setup invariants sim mutants clean suites faults soak power tools record replay qemu
@@ -30,13 +31,19 @@ build: ## the binary, bin/oncemq
 demo: ## the main job: 60 s of transactions under kill -9
 	$(GO) run ./cmd/oncemq demo --duration 60s
 
-setup: jms $(PROTON)/ready tools ## what the tests need beyond Go: a JDK and Maven, Qpid JMS, python-proton, tools for faults
+setup: jms $(PROTON)/ready $(RHEA)/ready tools ## what the tests need beyond Go: a JDK and Maven, Qpid JMS, python-proton, Node.js and rhea, tools for faults
 	cd test && $(GO) mod download
 
 $(PROTON)/ready:
 	@command -v python3 >/dev/null && python3 -c 'import venv, ensurepip' 2>/dev/null || { apt-get update -qq && apt-get install -y -qq python3 python3-venv python3-pip; }
 	python3 -m venv $(PROTON)
 	$(PROTON)/bin/pip install -q --disable-pip-version-check "python-qpid-proton==$(PROTON_VERSION)"
+	touch $@
+
+$(RHEA)/ready: test/rhea/package.json
+	@command -v node >/dev/null && command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq nodejs npm; }
+	mkdir -p $(RHEA) && cp test/rhea/package.json $(RHEA)/
+	npm install --prefix $(RHEA) --silent --no-audit --no-fund
 	touch $@
 
 tools: ## what test/faults makes faults with

@@ -70,10 +70,10 @@ func TestRowsOfATest(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	tests := []test{{"a", "TestX", []string{"1"}}, {"b", "TestY", []string{"1", "3"}}}
-	got := table([]row{{"", "Head"}, {"1", "one"}, {"2", "two"}, {"3", "three"}}, tests,
+	got := table([]row{{what: "Head"}, {number: "1", what: "one"}, {number: "2", what: "two"}, {number: "3", what: "three"}, {"4", "four", "no such thing"}}, tests,
 		map[string]string{"a.TestX": "pass", "b.TestY": "fail"}, regexp.MustCompile(""), true)
 	for _, line := range []string{
-		"## Head\n", "| 1 | one | a: TestX<br>b: TestY | **failed**, passed |\n", "| 2 | two |  | *missing* |\n", "| 3 | three | b: TestY | **failed** |\n",
+		"## Head\n", "| 1 | one | a: TestX<br>b: TestY | **failed**, passed |\n", "| 2 | two |  | *missing* |\n", "| 4 | four |  | *blocked*: no such thing |\n", "| 3 | three | b: TestY | **failed** |\n",
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("%q is missing in\n%s", line, got)
