@@ -9,8 +9,9 @@ import (
 
 // offers are the capabilities that Open offers to everybody. Each is real: a client that finds one here doesn't look for another way.
 var offers = []amqp.Symbol{
-	amqp.CapAnonymousRelay, // send.go: a message goes where its "to" says
-	amqp.CapSharedSubs,     // topic.go
+	amqp.CapAnonymousRelay,  // send.go: a message goes where its "to" says
+	amqp.CapDelayedDelivery, // the state: x-opt-delivery-time
+	amqp.CapSharedSubs,      // topic.go
 }
 
 // onOpen proposes the connection; the answer waits until that is applied [1.4].

@@ -22,7 +22,7 @@ func TestOpenOffers(t *testing.T) {
 	})
 	o := p.cl.Remote()
 	if !symbolIn(o.OfferedCapabilities, amqp.CapAnonymousRelay) || !symbolIn(o.OfferedCapabilities, amqp.CapSoleConnection) ||
-		symbolIn(o.OfferedCapabilities, amqp.CapDelayedDelivery) || !symbolIn(o.OfferedCapabilities, amqp.CapSharedSubs) {
+		!symbolIn(o.OfferedCapabilities, amqp.CapDelayedDelivery) || !symbolIn(o.OfferedCapabilities, amqp.CapSharedSubs) {
 		t.Fatalf("offered %v", o.OfferedCapabilities)
 	}
 	v, _ := o.Properties.Lookup("failover-server-list")

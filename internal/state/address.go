@@ -45,6 +45,7 @@ const (
 	sizeMask    = 1<<28 - 1
 	flagOverlay = 1 << 31 // an overlay is in Machine.overlays
 	flagMoved   = 1 << 30 // a dead letter: its origin is in Machine.moved
+	flagDelayed = 1 << 29 // it is still to arrive
 )
 
 // chunk is a piece of an address's sequence: the messages whose number, but for the
@@ -126,7 +127,7 @@ func (a *address) info() QueueInfo {
 	}
 	return QueueInfo{
 		Name: a.name, Incarnation: a.inc,
-		Depth: s.waiting() + s.inFlight, InFlight: s.inFlight, Bytes: a.bytes, Links: s.attached(),
+		Depth: s.waiting() + s.inFlight + s.delayed, InFlight: s.inFlight, Delayed: s.delayed, Bytes: a.bytes, Links: s.attached(),
 	}
 }
 
@@ -207,16 +208,19 @@ func (m *Machine) store(a *address, payload []byte, from *conn) {
 	at := m.laneOf(a, head.priority())
 	i := m.putMessage(a, a.lanes[at], uint32(len(payload)))
 	m.messages.at(i).head = m.keepHead(payload[:head.size])
-	m.setExpiry(i, head.expiryOf(m.civil.now))
+	m.setTimer(i, head.expiryOf(m.civil.now), 0)
 	a.lanes[at]++
 	m.markPlace(a)
 	m.markCreated(i, payload)
 	m.steps++
-	if a.topic {
-		m.publish(a, i, from)
-		return
+	due := head.dueAt(m.civil.now)
+	switch {
+	case a.topic && !m.publish(a, i, from):
+	case due > 0:
+		m.delay(a, i, due)
+	case !a.topic:
+		m.touch(a.queue)
 	}
-	m.touch(a.queue)
 }
 
 // drop takes a message out of a: consumed, purged, deleted or moved. Its body stays where a dead letter has it. Its delivery is gone already.
@@ -268,7 +272,7 @@ func (m *Machine) forgetMessage(a *address, i uint32) {
 	k := m.chunks.at(c)
 	k.message[p.seq&(chunkSize-1)] = 0
 	m.forgetHead(p)
-	m.forgetExpiry(p)
+	m.forgetTimer(p)
 	a.depth--
 	a.bytes -= uint64(p.size & sizeMask)
 	if k.used--; k.used == 0 {

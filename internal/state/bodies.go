@@ -103,6 +103,7 @@ func (w *bodyWalk) run(messages Cursor) error {
 		f := fields{b: value}
 		size := f.uint()
 		f.int()                             // when it expires
+		f.int()                             // when it is due
 		size -= min(size, uint64(len(f.b))) // of the body
 		for !w.moved.begun || w.moved.ok && bytes.Compare(w.moved.place, place) < 0 {
 			w.moved.step()

@@ -41,7 +41,7 @@ func (m *Machine) Browse(dst []Browsed, name string, inc command.Incarnation, af
 			if m.chunk(a, seq>>chunkBits) == 0 {
 				seq = min((seq>>chunkBits+1)<<chunkBits, a.lanes[at])
 			} else {
-				if mi := m.find(a, seq); mi != 0 && !m.purged(a.queue, seq, mi) {
+				if mi := m.find(a, seq); mi != 0 && !m.purged(a.queue, seq, mi) && m.messages.at(mi).size&flagDelayed == 0 {
 					dst = append(dst, m.browsed(a.queue, seq, mi))
 					most--
 				}

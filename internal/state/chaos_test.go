@@ -160,6 +160,9 @@ func (c *chaos) message() []byte {
 	if c.chance(60) {
 		m = coloured(string(m), 1+c.n(3))
 	}
+	if c.chance(20) {
+		m = late(m, annotationDeliveryDelay, int64(1+c.n(3)*1500))
+	}
 	switch {
 	case c.chance(25):
 		m = urgent(m, uint8(c.n(4)*3))

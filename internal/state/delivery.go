@@ -30,6 +30,7 @@ type delivery struct {
 const (
 	deliverySeen    = 1 << iota // may have been on a wire: first-acquirer is false (C8)
 	deliverySkipped             // not for this subscription, whose cursor will pass over it: nobody has it
+	deliveryDelayed             // nobody has it, and it is still to arrive
 	deliveryDirty               // stands in dirty.deliveries
 	deliveryStored              // has a key on disk
 	deliveryMarked              // scratch within one command: named already
@@ -143,6 +144,9 @@ func (m *Machine) dropDelivery(s *subscription, di uint32) {
 	s.deliveries--
 	if d.flags&deliverySkipped != 0 {
 		s.address.marks--
+	}
+	if d.flags&deliveryDelayed != 0 && d.gen == s.purgeGen {
+		s.delayed--
 	}
 	if s.slot != 0 {
 		delete(m.deliveryAt, deliveryKey{s.slot, d.message})

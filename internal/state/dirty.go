@@ -52,6 +52,7 @@ type dirty struct {
 	allowances    []*link
 	created       []createdMessage
 	overlays      []messageAt
+	arrived       []messageAt
 	deliveries    []uint32
 	freed         []uint32 // deliveries to be released
 	// gone are keys to be deleted, one behind the other; goneEnds are their ends. Ranges

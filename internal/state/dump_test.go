@@ -168,7 +168,7 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		}
 		s := q.queue
 		p("queue %x %q next %x depth %d bytes %d dying %v dead %v named %v", inc, q.name, q.lanes, q.depth, q.bytes, q.dying, q.dead, m.byName[q.name] == q)
-		p("  lanes %x turn %x gen %d inflight %d returning %d", s.lanes, s.turn, s.purgeGen, s.inFlight, s.returning)
+		p("  lanes %x turn %x gen %d inflight %d delayed %d returning %d", s.lanes, s.turn, s.purgeGen, s.inFlight, s.delayed, s.returning)
 		if q.dying {
 			s = &subscription{}
 		}
@@ -210,7 +210,7 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 
 func (m *Machine) dumpMessage(p func(string, ...any), mi uint32) {
 	c := m.messages.at(mi)
-	p("  message %d expires %d size %d flags %x overlay %x moved %v", c.seq, m.expiresAt(mi), c.size&sizeMask, c.size&^sizeMask, m.overlays[mi], m.moved[mi])
+	p("  message %d expires %d due %d size %d flags %x overlay %x moved %v", c.seq, m.expiresAt(mi), m.due(mi), c.size&sizeMask, c.size&^sizeMask, m.overlays[mi], m.moved[mi])
 	if c.delivery != 0 && !m.addresses[c.address].topic {
 		m.dumpDelivery(p, c.delivery)
 	}
@@ -223,7 +223,7 @@ func (m *Machine) dumpDelivery(p func(string, ...any), di uint32) {
 		link = m.links[d.link].id
 	}
 	p("    delivery link %x order %d told %d attempt %d count %d failures %d gen %d flags %d excluded %v", link, d.order, d.told, d.attempt, d.count,
-		d.failures, d.gen, d.flags&(deliverySeen|deliverySkipped), m.excluded[di])
+		d.failures, d.gen, d.flags&(deliverySeen|deliverySkipped|deliveryDelayed), m.excluded[di])
 }
 
 func sorted(h seqHeap) []uint64 {
@@ -252,7 +252,7 @@ func (m *Machine) doomedNumbers(s *subscription) (all [][]uint64) {
 				return true
 			}
 			d := m.deliveries.at(m.deliveryOf(s, mi))
-			return d.link != 0 || d.gen != x.gen
+			return d.link != 0 || d.gen != x.gen || d.flags&deliveryDelayed != 0
 		}))
 		all = append(all, append([]uint64{uint64(x.gen)}, numbers...))
 	}
@@ -425,7 +425,7 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 		}
 	}
 	taken := make([]uint64, len(q.lanes))
-	var inFlight, bytes, held uint64
+	var inFlight, bytes, held, delayed uint64
 	for seq := range numbers(q) {
 		at := q.laneAt(seq)
 		ln := &s.lanes[at]
@@ -466,6 +466,12 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 			places[seq]++
 			inFlight++
 		}
+		if d.flags&deliveryDelayed != 0 {
+			places[seq]++
+			if d.gen == s.purgeGen {
+				delayed++
+			}
+		}
 		if places[seq] != 1 {
 			return 0, fmt.Errorf("message %d is in %d places", seq, places[seq])
 		}
@@ -497,6 +503,9 @@ func (m *Machine) verifyQueue(q *address) (total int, err error) {
 			return 0, fmt.Errorf("link %x holds %d, says %d", l.id, n, l.held)
 		}
 		held += uint64(n)
+	}
+	if delayed != s.delayed {
+		return 0, fmt.Errorf("%d are delayed, it says %d", delayed, s.delayed)
 	}
 	if inFlight != s.inFlight || held != inFlight {
 		return 0, fmt.Errorf("%d in flight, %d held, it says %d", inFlight, held, s.inFlight)

@@ -121,7 +121,7 @@ func (m *Machine) verifySubscription(s *subscription, pending map[uint64]uint32)
 			places[seq]++
 		}
 	}
-	deliveries, left := uint64(0), uint64(0)
+	deliveries, left, delayed := uint64(0), uint64(0), uint64(0)
 	taken := make([]uint64, len(s.lanes))
 	for seq := range numbers(s.address) {
 		at := s.address.laneAt(seq)
@@ -144,11 +144,27 @@ func (m *Machine) verifySubscription(s *subscription, pending map[uint64]uint32)
 				deliveries++
 				left++
 			}
+		case di != 0 && m.deliveries.at(di).flags&deliveryDelayed != 0:
+			deliveries++
+			left++
+			pending[seq]++
+			if behind {
+				taken[at]++
+			}
+			if !s.dying && m.deliveries.at(di).gen == s.purgeGen {
+				delayed++
+			}
+			if places[seq] != 0 {
+				return fmt.Errorf("message %x is delayed and in %d places", seq, places[seq])
+			}
 		case di != 0:
 			deliveries++
 			left++
 			pending[seq]++
-			if !s.dying && (places[seq] != 1 || behind) {
+			if behind { // it was delayed
+				taken[at]++
+			}
+			if !s.dying && places[seq] != 1 {
 				return fmt.Errorf("message %x is in %d places", seq, places[seq])
 			}
 		case behind:
@@ -158,6 +174,9 @@ func (m *Machine) verifySubscription(s *subscription, pending map[uint64]uint32)
 				return fmt.Errorf("message %x waits and is in %d places", seq, places[seq])
 			}
 		}
+	}
+	if !s.dying && delayed != s.delayed {
+		return fmt.Errorf("%d are delayed, it says %d", delayed, s.delayed)
 	}
 	if deliveries != s.deliveries || s.dying && left != s.left {
 		return fmt.Errorf("%d deliveries, %d are left; it says %d and %d", deliveries, left, s.deliveries, s.left)

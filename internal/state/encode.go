@@ -162,7 +162,7 @@ func (m *Machine) encodeDelivery(dst []byte, di uint32) []byte {
 	dst = putUint(dst, uint64(d.count))
 	dst = putUint(dst, uint64(d.failures))
 	dst = putUint(dst, uint64(d.gen))
-	dst = append(dst, d.flags&(deliverySeen|deliverySkipped))
+	dst = append(dst, d.flags&(deliverySeen|deliverySkipped|deliveryDelayed))
 	e := m.excluded[di]
 	dst = putUint(dst, uint64(e.n))
 	for _, id := range e.link[:e.n] {

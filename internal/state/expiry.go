@@ -2,9 +2,10 @@ package state
 
 import "encoding/binary"
 
-// expiry is when a message expires. It stands in a heap by that moment while it isn't in a link's hands. No pointers [5.1].
+// expiry is when a message expires, or before that is due. It stands in a heap by that moment while it isn't in a link's hands. No pointers [5.1].
 type expiry struct {
 	at      int64 // civil ms
+	expires int64 // civil ms, 0: never
 	message uint32
 	place   uint32 // in Machine.expiries + 1, 0: not there
 }
@@ -34,19 +35,23 @@ func unsigned32(v []byte) uint32 {
 	return 0
 }
 
-// setExpiry gives a message the moment at which it expires, 0: never.
-func (m *Machine) setExpiry(mi uint32, at int64) {
+// setTimer gives a message the moments at which it expires and is due, 0 where there is none.
+func (m *Machine) setTimer(mi uint32, expires, due int64) {
+	at := due
+	if due == 0 {
+		at = expires
+	}
 	if at == 0 {
 		return
 	}
 	i := m.timers.alloc()
-	*m.timers.at(i) = expiry{at: at, message: mi}
+	*m.timers.at(i) = expiry{at: at, expires: expires, message: mi}
 	m.messages.at(mi).timer = i
 	m.expiries.push(m, i)
 }
 
-// forgetExpiry is for a message that goes.
-func (m *Machine) forgetExpiry(p *message) {
+// forgetTimer is for a message that goes, and before another setTimer.
+func (m *Machine) forgetTimer(p *message) {
 	if p.timer != 0 {
 		m.expiries.remove(m, p.timer)
 		m.timers.release(p.timer)
@@ -57,7 +62,15 @@ func (m *Machine) forgetExpiry(p *message) {
 // expiresAt is when a message expires, 0: never.
 func (m *Machine) expiresAt(mi uint32) int64 {
 	if t := m.messages.at(mi).timer; t != 0 {
-		return m.timers.at(t).at
+		return m.timers.at(t).expires
+	}
+	return 0
+}
+
+// due is when a message that is delayed arrives, 0 of any other.
+func (m *Machine) due(mi uint32) int64 {
+	if p := m.messages.at(mi); p.size&flagDelayed != 0 {
+		return m.timers.at(p.timer).at
 	}
 	return 0
 }
@@ -68,7 +81,7 @@ func (m *Machine) expired(mi uint32) bool {
 	return at != 0 && at <= m.civil.now
 }
 
-// runExpiries expires what is due, as far as the entry's work allows. What links hold is passed over, and costs nothing: a machine that was loaded may have more of it.
+// runExpiries brings what is due, and expires what has to, as far as the entry's work allows. What links hold is passed over, and costs nothing: a machine that was loaded may have more of it.
 func (m *Machine) runExpiries() {
 	for m.steps < m.maxSteps/2 && len(m.expiries) > 0 {
 		t := m.timers.at(m.expiries[0])
@@ -76,7 +89,11 @@ func (m *Machine) runExpiries() {
 			return
 		}
 		m.expiries.remove(m, m.expiries[0])
-		m.expire(t.message)
+		if m.messages.at(t.message).size&flagDelayed != 0 {
+			m.arrive(t.message)
+		} else {
+			m.expire(t.message)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (m *Machine) waits(s *subscription, seq uint64, mi uint32) bool {
 		return seq >= s.lane(seq).cursor
 	}
 	d := m.deliveries.at(di)
-	return d.link == 0 && d.gen == s.purgeGen
+	return d.link == 0 && d.gen == s.purgeGen && d.flags&deliveryDelayed == 0
 }
 
 // givenBack is the delivery of a message that was given back when the purge generation was gen, and that nobody has taken since; else 0.
@@ -64,7 +64,7 @@ func (m *Machine) givenBack(s *subscription, seq uint64, gen uint32) uint32 {
 	if di == 0 {
 		return 0
 	}
-	if d := m.deliveries.at(di); d.link != 0 || d.gen != gen {
+	if d := m.deliveries.at(di); d.link != 0 || d.gen != gen || d.flags&deliveryDelayed != 0 {
 		return 0
 	}
 	return di

@@ -240,6 +240,14 @@ func (m *Machine) flushMessages() {
 			m.flushMessage(&d.created[i])
 		}
 	}
+	for _, at := range d.arrived {
+		if mi := m.find(at.address, at.seq); mi != 0 && !at.address.gone {
+			m.encodeMessage(mi)
+			m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMessage, at.address.inc, at.seq)
+			m.put(m.keyBuf, m.valueBuf)
+		}
+	}
+	d.arrived = emptied(d.arrived)
 	for _, at := range d.overlays {
 		if mi := m.find(at.address, at.seq); mi != 0 && !at.address.gone {
 			m.putOverlay(at.address.inc, at.seq, m.overlays[mi])
@@ -272,10 +280,7 @@ func (m *Machine) flushMessage(c *createdMessage) {
 	p := m.messages.at(c.index)
 	p.fresh = 0
 	inc := m.addresses[p.address].inc
-	m.valueBuf = putInt(putUint(m.valueBuf[:0], uint64(p.size&sizeMask)), m.expiresAt(c.index))
-	size := len(m.valueBuf)
-	m.valueBuf = m.head(m.valueBuf, c.index)
-	head := len(m.valueBuf) - size
+	head := m.encodeMessage(c.index)
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMessage, inc, p.seq)
 	m.insert(m.keyBuf, m.valueBuf)
 	if p.size&flagMoved == 0 {
@@ -289,6 +294,15 @@ func (m *Machine) flushMessage(c *createdMessage) {
 	m.keyBuf = appendMessageKey(m.keyBuf[:0], m.group, keyMoved, inc, p.seq)
 	m.insert(m.keyBuf, m.valueBuf)
 	m.putOverlay(inc, p.seq, m.overlays[c.index])
+}
+
+// encodeMessage puts a message's record into valueBuf, and returns its head's length.
+func (m *Machine) encodeMessage(mi uint32) (head int) {
+	m.valueBuf = putUint(m.valueBuf[:0], uint64(m.messages.at(mi).size&sizeMask))
+	m.valueBuf = putInt(putInt(m.valueBuf, m.expiresAt(mi)), m.due(mi))
+	size := len(m.valueBuf)
+	m.valueBuf = m.head(m.valueBuf, mi)
+	return len(m.valueBuf) - size
 }
 
 func (m *Machine) putOverlay(inc command.Incarnation, seq uint64, overlay []byte) {

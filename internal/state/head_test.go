@@ -34,6 +34,12 @@ func brief(message []byte, priority uint8, ttl uint32) []byte {
 	return append(binary.BigEndian.AppendUint32(section(sectionHeader, 0xc0, 9, 3, 0x40, 0x50, priority, 0x70), ttl), message...)
 }
 
+// late puts message annotations before a message that has no sections in front of them: it arrives so many ms later, or at that moment.
+func late(message []byte, annotation string, ms int64) []byte {
+	pairs := binary.BigEndian.AppendUint64(append(appendSymbol(nil, annotation), 0x81), uint64(ms))
+	return append(section(sectionAnnotations, append([]byte{0xc1, byte(len(pairs) + 1), 2}, pairs...)...), message...)
+}
+
 // parsed is the parsed form of a selector.
 func parsed(t testing.TB, text string) []byte {
 	t.Helper()

@@ -186,7 +186,7 @@ func (m *Machine) cleanMessage(s *subscription, r *run, mi uint32) {
 	if a.topic {
 		m.dropDeliveries(a, mi)
 	} else if di := m.deliveryOf(s, mi); di != 0 {
-		if !a.dying { // somebody has it, or it came back since
+		if d := m.deliveries.at(di); !a.dying && (d.flags&deliveryDelayed == 0 || d.gen == s.purgeGen) { // somebody has it, or it came back since
 			m.steps++
 			m.endRun(r)
 			return

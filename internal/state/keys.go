@@ -99,6 +99,7 @@ func readHead(key, dst []byte, get func(key, dst []byte) (value []byte, ok bool,
 	f := fields{b: dst[before:]}
 	f.uint()
 	f.int()
+	f.int()
 	if f.err != nil {
 		return dst[:before], false, f.err
 	}

@@ -24,7 +24,11 @@ func (m *loader) message(kind byte, k, v *fields) error {
 	seq := k.be64()
 	if kind == keyMessage {
 		mi := m.putMessage(a, seq, uint32(v.uint()))
-		m.setExpiry(mi, v.int())
+		expires, due := v.int(), v.int()
+		m.setTimer(mi, expires, due)
+		if due != 0 {
+			m.messages.at(mi).size |= flagDelayed
+		}
 		m.messages.at(mi).head = m.keepHead(v.b)
 		v.b = nil
 		return nil
@@ -67,7 +71,7 @@ func (m *loader) delivery(k, v *fields) error {
 	}
 	d.order, d.told, d.attempt, d.count, d.failures = v.uint(), v.uint(), uint32(v.uint()), uint32(v.uint()), uint32(v.uint())
 	d.gen = uint32(v.uint())
-	d.flags = v.byte()&(deliverySeen|deliverySkipped) | deliveryStored
+	d.flags = v.byte()&(deliverySeen|deliverySkipped|deliveryDelayed) | deliveryStored
 	m.countDelivery(s, d)
 	if d.flags&deliverySkipped != 0 {
 		s.address.marks++
@@ -83,6 +87,10 @@ func (m *loader) delivery(k, v *fields) error {
 	switch {
 	case s.over():
 	case d.flags&deliverySkipped != 0:
+	case d.flags&deliveryDelayed != 0:
+		if d.gen == s.purgeGen {
+			s.delayed++
+		}
 	case link != nil:
 		m.chain(link, di)
 		link.sub.inFlight++

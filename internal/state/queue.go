@@ -129,7 +129,8 @@ func (m *Machine) changeQueuePurge(c *command.QueuePurge, p *plan) {
 // purge takes all that waits in s out of reach, and says how many.
 func (m *Machine) purge(s *subscription) uint64 {
 	a := s.address
-	removed := s.waiting()
+	removed := s.waiting() + s.delayed
+	s.delayed = 0 // they go when they arrive
 	for _, p := range s.picky {
 		delete(m.excluded, m.deliveryOf(s, m.find(a, p.seq)))
 		s.returned.push(p.seq)
@@ -159,7 +160,7 @@ func (m *Machine) purge(s *subscription) uint64 {
 	if s.slot != 0 {
 		m.touch(s)
 	}
-	if s.slot == 0 && removed > 0 || len(s.doomed) > 0 {
+	if s.purging() || len(s.doomed) > 0 {
 		m.work(s)
 	}
 	return removed

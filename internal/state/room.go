@@ -18,7 +18,7 @@ const (
 	refusalCost  = 256
 	queueCost    = 1024
 	linkCost     = 768
-	expiryCost   = 24
+	expiryCost   = 32
 
 	subscriptionCost  = 1024
 	topicDeliveryCost = 48 // beside a delivery's

@@ -45,6 +45,8 @@ type QueueInfo struct {
 	Incarnation command.Incarnation
 	// Depth counts all messages in the queue, InFlight those of them that a link holds.
 	Depth, InFlight uint64
+	// Delayed counts those of them that are still to arrive (x-opt-delivery-time).
+	Delayed uint64
 	// Bytes is the size of all messages in the queue, as stored.
 	Bytes uint64
 	// Links counts the consumers that are attached.

@@ -24,6 +24,7 @@ type subscription struct {
 	ready     []*link // of those, the ones with an allowance, by id
 	filtered  []*link // of links, the ones with a selector, by id
 	turn      uint64  // id of the link that got the last message
+	delayed   uint64  // not those from before a purge
 	inFlight  uint64
 	returning int // links whose return job is under way: nothing is handed out (C11)
 	// touched: stands in Machine.touched.

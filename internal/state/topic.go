@@ -53,21 +53,24 @@ func (s *subscription) fullName() string {
 	return s.address.name + "::" + s.is.Name
 }
 
-// publish makes a message pending for all subscriptions: one step.
-func (m *Machine) publish(a *address, mi uint32, from *conn) {
+// publish makes a message pending for all subscriptions: one step. It says whether it is for any.
+func (m *Machine) publish(a *address, mi uint32, from *conn) bool {
+	left := a.living
 	m.messages.at(mi).delivery = uint32(a.living)
 	if !a.published {
 		a.published = true
 		m.published = append(m.published, a)
 	}
 	if from == nil {
-		return
+		return true
 	}
 	for _, s := range slices.Clone(a.noLocal) {
 		if !s.dying && s.key.principal == from.client.key.principal && s.key.container == from.client.key.container {
+			left--
 			m.skip(s, mi)
 		}
 	}
+	return left > 0
 }
 
 // touchPublished touches the subscriptions that can do something with what their topics got.

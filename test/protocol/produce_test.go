@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -397,4 +398,42 @@ func takeBack(t *testing.T, queue string) []string {
 func nextBody(p *peer) (amqp.Performative, []byte) {
 	_, body, payload := p.next()
 	return body, payload
+}
+
+// A message with a delivery time isn't there for anybody before it, neither for a selector; those sent behind it go on.
+func TestRow053DeliveryTime(t *testing.T) {
+	q := queueName(t)
+	p := open(t, func(o *amqp.Open) { o.DesiredCapabilities = []amqp.Symbol{amqp.CapDelayedDelivery} })
+	if !slices.Contains(p.open.OfferedCapabilities, amqp.CapDelayedDelivery) {
+		t.Errorf("the node offers %v", p.open.OfferedCapabilities)
+	}
+	s := p.begin()
+	l := s.sender(q)
+	due := time.Now().Add(1500 * time.Millisecond)
+	annotated := func(key string, value any, s string) []byte {
+		return append(amqp.AppendMessageAnnotations(nil, amqp.Map{{Key: amqp.Symbol(key), Value: value}}), text(s)...)
+	}
+	l.want(l.send(annotated("x-opt-delivery-time", due.UnixMilli(), "time")), &amqp.Accepted{})
+	l.want(l.send(annotated("x-opt-delivery-delay", int32(1500), "delay")), &amqp.Accepted{})
+	l.want(l.send(annotated("x-opt-delivery-time", time.Now().Add(-time.Hour).UnixMilli(), "past")), &amqp.Accepted{})
+	all := s.receiver(q)
+	all.wantTexts("past")
+	picky := s.receiver(q, selecting(amqp.FilterKeyJMS, amqp.FilterSelectorCode, "JMSPriority = 4"))
+	picky.wantTexts()
+	if !time.Now().Before(due) {
+		t.Skip("the machine is too slow to tell")
+	}
+	all.flow(2)
+	var came []string
+	for range 2 {
+		m := all.receive()
+		if came = append(came, m.text()); m.text() == "time" && time.Now().Before(due) {
+			t.Errorf("it came %s early", time.Until(due))
+		}
+		s.settle(m.id, &amqp.Accepted{})
+	}
+	if slices.Sort(came); !slices.Equal(came, []string{"delay", "time"}) {
+		t.Errorf("%q came", came)
+	}
+	p.quiet()
 }
