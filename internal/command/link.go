@@ -178,8 +178,8 @@ func (c *SenderOpen) decode(r *reader) {
 	c.Resends = r.bool()
 }
 
-// SenderEnd ends a sender link. One that is Closed never comes back, so its numbers or its resend window are forgotten; of a
-// numbered one nothing else is said. No answer.
+// SenderEnd ends a sender link. One that its client has Closed never comes back, so its numbers or its resend window are forgotten;
+// of a numbered one nothing else is said. No answer.
 type SenderEnd struct {
 	Conn   ConnID
 	Link   uint32

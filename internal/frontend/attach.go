@@ -92,6 +92,9 @@ func (c *Conn) onDetach(l *engine.Link, closed, fault bool) {
 func (c *Conn) detach(l *engine.Link, err amqp.Error) {
 	c.forgetName(l)
 	_ = l.Detach(true, &err)
+	if p, ok := l.Data.(*producer); ok {
+		p.ousted = true
+	}
 	c.endLink(l, true)
 }
 

@@ -91,6 +91,26 @@ func TestResendBehindDetach(t *testing.T) {
 	}
 }
 
+// A link that ends here, for a settled send that is refused, may be attached anew by a client that was gone before it heard of that.
+func TestResendBehindDeletedQueue(t *testing.T) {
+	const link = "qpid-jms:sender:ID:1:1:1:q"
+	r := newRig(t)
+	p := r.open("app", qpidJMS)
+	l := p.sender(p.begin(), "q", named(link))
+	p.send(l, identified("ID:1-1"))
+	r.pump()
+	r.wantDepth("q", "1/0")
+	r.log.queue = append(r.log.queue, command.Append(nil, &command.QueueDelete{Request: 1, Name: "q"}))
+	p.send(l, engine.Transfer{Settled: true, Payload: [][]byte{text("late")}})
+	p.wantDetached(l, amqp.ErrCondResourceDeleted)
+	p.lose(command.EndReset)
+	p = r.open("app", qpidJMS)
+	d := p.send(p.sender(p.begin(), "q", named(link)), identified("ID:1-1"))
+	r.pump()
+	wantState[*amqp.Accepted](t, d, true)
+	r.wantDepth("q", "0/0")
+}
+
 // What may have been stored isn't refused for want of room without asking the state.
 func TestResendWithoutRoom(t *testing.T) {
 	const link = "qpid-jms:sender:ID:1:1:1:q"

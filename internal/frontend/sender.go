@@ -24,9 +24,11 @@ type producer struct {
 	numbered bool
 	// resends: what was sent over it may be said again over its next attachment; resent: over this one it may have been (C9).
 	resends, resent bool
-	open            bool
-	over            bool
-	starved         bool
+	// ousted: it was ended here. The client may be gone before it hears of that, and attach it again.
+	ousted  bool
+	open    bool
+	over    bool
+	starved bool
 }
 
 func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.Error {
@@ -228,6 +230,6 @@ func (c *Conn) endProducer(p *producer, closed bool) {
 	p.over = true
 	delete(c.producers, p.num)
 	if closed || !p.numbered { // numbers are kept for a link that comes back
-		c.gather(&command.SenderEnd{Conn: c.id, Link: p.num, Closed: closed})
+		c.gather(&command.SenderEnd{Conn: c.id, Link: p.num, Closed: closed && !p.ousted})
 	}
 }

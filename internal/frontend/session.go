@@ -108,6 +108,7 @@ func (c *Conn) onEnd(s *engine.Session, err *engine.Error) {
 	}
 	for _, p := range inOrder(c.producers) {
 		if p.s == x {
+			p.ousted = err != nil && !err.Remote
 			c.endProducer(p, true)
 		}
 	}

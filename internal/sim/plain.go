@@ -13,7 +13,8 @@ import (
 
 // plain is a client as Qpid JMS is one: none of our capabilities, one session, local transactions. It waits for declared, sends
 // each message and waits for its answer, settles what it consumes in the transaction and unsettled, and reconnects anew: what
-// a lost connection had in hand is rolled back, or unknown where the discharge was on its way. Now and then it stops its
+// a lost connection had in hand is rolled back, or unknown where the discharge was on its way; a message sent by itself it says again, under
+// its message-id, over its link attached anew, until that is answered: it must be stored once (C9). Now and then it stops its
 // consumer, as JMS's Connection.stop does.
 type plain struct {
 	*foreign
@@ -30,6 +31,7 @@ type plain struct {
 	discharge bool             // control ends the transaction
 	sending   *engine.Delivery
 	sent      *message // by itself
+	again     *message // the same, to be said again
 	steps     int
 	starved   bool   // it waits for credit
 	credit    uint32 // of its consumer
@@ -48,7 +50,11 @@ func (w *world) newPlain(name, in, out string, transactions int) *plain {
 	if w.chance(50) {
 		p.credit = 100
 	}
-	p.open = p.sole
+	p.open = func() *amqp.Open {
+		o := p.sole()
+		o.Properties = amqp.Map{{Key: amqp.PropProduct, Value: "QpidJMS"}}
+		return o
+	}
 	p.event, p.reset, p.ended = p.moved, p.forget, p.gone
 	return p
 }
@@ -60,6 +66,7 @@ func (p *plain) forget() {
 	}
 	if p.sent != nil {
 		p.w.count("plain send unknown")
+		p.again = p.sent
 	}
 	p.rcv, p.snd, p.co = nil, nil, nil
 	p.waiting, p.control, p.sending, p.sent, p.txn, p.stopped = nil, nil, nil, nil, nil, false
@@ -106,7 +113,7 @@ func (p *plain) attach() {
 	co.Coordinator = &amqp.Coordinator{Capabilities: []amqp.Symbol{amqp.CapLocalTransactions}}
 	var err [3]error
 	p.co, err[0] = p.session.Attach(co)
-	p.snd, err[1] = p.sender("out", p.out)
+	p.snd, err[1] = p.sender("qpid-jms:sender:"+p.a.name, p.out)
 	p.rcv, err[2] = p.receiver("in", p.in)
 	if errors.Join(err[:]...) != nil {
 		p.reconnect(time.Second)
@@ -151,6 +158,11 @@ func (p *plain) next() {
 	case p.control != nil || p.sending != nil || p.co == nil || p.co.Credit() == 0 || p.snd.Credit() == 0:
 		p.starved = p.control == nil && p.sending == nil
 		return // answers or credit will bring us back
+	case p.again != nil:
+		p.w.count("plain send said again")
+		p.sent, p.again = p.again, nil
+		p.sending = p.send(p.snd, nil, p.payload(p.sent))
+		return
 	case p.t == nil && p.w.winding:
 		return // what it holds stays with it, until it is to leave
 	case p.t == nil && p.left == 0:
@@ -162,7 +174,7 @@ func (p *plain) next() {
 		p.sent = p.w.newMessage(p.out)
 		p.sent.begun = true
 		p.w.ops++
-		p.sending = p.send(p.snd, nil, p.sent.payload())
+		p.sending = p.send(p.snd, nil, p.payload(p.sent))
 		return
 	case p.t == nil:
 		p.left--
@@ -180,10 +192,15 @@ func (p *plain) next() {
 		m.tx = p.t
 		p.t.sends = append(p.t.sends, m)
 		p.w.ops++
-		p.sending = p.send(p.snd, &amqp.TransactionalState{TxnID: p.txn}, m.payload())
+		p.sending = p.send(p.snd, &amqp.TransactionalState{TxnID: p.txn}, p.payload(m))
 		return
 	}
 	p.think()
+}
+
+// payload is a message with its id.
+func (p *plain) payload(m *message) []byte {
+	return append(amqp.AppendProperties(nil, &amqp.Properties{MessageID: m.id}), m.payload()...)
 }
 
 func (p *plain) send(l *engine.Link, state amqp.DeliveryState, payload []byte) *engine.Delivery {
@@ -282,7 +299,7 @@ func (p *plain) leave() {
 func (p *plain) gone() bool { return p.a.dead || p.leaving && p.conn == nil }
 
 func (p *plain) over() bool {
-	idle := p.t == nil && p.sent == nil && p.control == nil && p.sending == nil
+	idle := p.t == nil && p.sent == nil && p.again == nil && p.control == nil && p.sending == nil
 	return p.gone() || p.w.winding && !p.leaving && idle && p.co != nil && p.co.Attached()
 }
 

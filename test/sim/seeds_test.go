@@ -163,7 +163,7 @@ func explain(t *testing.T, all *tally) {
 var mustHappen = []string{
 	"election", "crash", "fault of a disk", "partition", "pause", "clock jump", "epoch ended", "node stream lost", "node frame dropped",
 	"node frame duplicated", "node frame overtaken", "node frame corrupted", "socket cut", "socket jammed", "client failover",
-	"client died", "answer lost", "client away for too long", "client left a silent node", "commit", "rollback", "redelivery", "outcome unknown", "plain commit unknown",
+	"client died", "answer lost", "client away for too long", "client left a silent node", "commit", "rollback", "redelivery", "outcome unknown", "plain commit unknown", "plain send said again",
 	"real disk", "disk checked", "disk fails for ever", "disk full", "append without room", "disk hangs", "disk lies", "power lost within a write", "bit flipped",
 	"unsynced data lost", "torn tail cut", "forgotten data found out", "wrong bit found out",
 	"digests compared at rest", "K7 history", "queue: create", "queue: delete", "queue: purge", "queue: read", "queue: send", "queue: no answer",
