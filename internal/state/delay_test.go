@@ -104,3 +104,23 @@ func TestDelayOfATopic(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 }
+
+// TestDelayAndSelectors: a link with a selector doesn't see what is still to arrive, and finds it then, wherever it has looked.
+func TestDelayAndSelectors(t *testing.T) {
+	b := newBundle(t)
+	p := b.connect(1, "p")
+	p.attach(&command.LinkOpen{Link: 1, Address: "q", Create: true, Filter: parsed(t, "colour = 1")}, 5)
+	p.send("q", string(late(coloured("late", 1), annotationDeliveryDelay, 1000)), string(late(coloured("not for it", 2), annotationDeliveryDelay, 1000)))
+	if got := b.delivered(); len(got) != 0 {
+		t.Fatalf("delivered %q", got)
+	}
+	p.send("q", string(coloured("now", 1)))
+	if got := b.delivered(); len(got) != 1 {
+		t.Fatalf("delivered %q", got)
+	}
+	p.attach(&command.LinkOpen{Link: 2, Address: "q", Filter: parsed(t, "colour = 2")}, 5)
+	b.tick(1000)
+	if got := b.delivered(); len(got) != 2 {
+		t.Fatalf("delivered %q", got)
+	}
+}
