@@ -218,7 +218,8 @@ func (m *Machine) store(a *address, payload []byte, from *conn) {
 	case a.topic && !m.publish(a, i, from):
 	case due > 0:
 		m.delay(a, i, due)
-	case !a.topic:
+	}
+	if !a.topic {
 		m.touch(a.queue)
 	}
 }

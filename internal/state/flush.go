@@ -261,7 +261,7 @@ func (m *Machine) flushMessages() {
 		}
 		p := m.messages.at(v.message)
 		s := m.subscriptionOf(v)
-		if s.over() {
+		if s.address.dying {
 			continue // its links are gone; what the key says doesn't matter any more
 		}
 		m.keyBuf = appendDeliveryKey(m.keyBuf[:0], m.group, s, p.seq)

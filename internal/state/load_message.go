@@ -76,6 +76,9 @@ func (m *loader) delivery(k, v *fields) error {
 	if d.flags&deliverySkipped != 0 {
 		s.address.marks++
 	}
+	if d.flags&deliveryDelayed != 0 && d.gen == s.purgeGen {
+		s.delayed++
+	}
 	var e exclusions
 	e.n = uint32(min(v.uint(), maxExcluded))
 	for i := range e.n {
@@ -88,9 +91,6 @@ func (m *loader) delivery(k, v *fields) error {
 	case s.over():
 	case d.flags&deliverySkipped != 0:
 	case d.flags&deliveryDelayed != 0:
-		if d.gen == s.purgeGen {
-			s.delayed++
-		}
 	case link != nil:
 		m.chain(link, di)
 		link.sub.inFlight++
