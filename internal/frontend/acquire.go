@@ -24,6 +24,9 @@ func (c *Conn) acquire(k *consumer, txnID any) bool {
 		case t.phase == txDead:
 			c.detach(k.link, *refuse(amqp.ErrCondTransactionRollback, t.reason))
 			return false
+		case k.cursor != nil:
+			c.detach(k.link, *refuse(amqp.ErrCondNotAllowed, "a browser (distribution-mode copy) acquires no messages"))
+			return false
 		case k.presettled:
 			// What was sent settled can't be taken back by a rollback.
 			c.detach(k.link, *notImplemented("acquisition (a flow with txn-id) on a link that sends settled"))

@@ -32,7 +32,14 @@ func (c *Conn) review() {
 	for i := 0; i < len(c.dirty); i++ {
 		k := c.dirty[i]
 		k.inDirty = false
-		if !k.open || k.detached || k.asks || c.ended {
+		if k.detached || c.ended {
+			continue
+		}
+		if k.cursor != nil {
+			c.browse(k)
+			continue
+		}
+		if !k.open || k.asks {
 			continue
 		}
 		c.allow(k)
@@ -153,6 +160,11 @@ func (c *Conn) audit() (next time.Time) {
 	hold := c.holding()
 	for _, k := range inOrder(c.consumers) {
 		if !k.open || k.detached {
+			continue
+		}
+		if k.cursor != nil {
+			c.touch(k)
+			c.ready1(k)
 			continue
 		}
 		c.noteSurplus(k)

@@ -34,7 +34,6 @@ func TestRefusedAttaches(t *testing.T) {
 		want amqp.Symbol
 	}{
 		{"filter", rcv(func(s *amqp.Source) { s.Filter = selector }), amqp.ErrCondInvalidField},
-		{"browser", rcv(func(s *amqp.Source) { s.DistributionMode = amqp.DistributionCopy }), amqp.ErrCondNotImplemented},
 		{"dynamic source", rcv(func(s *amqp.Source) { s.Dynamic, s.Address = true, amqp.Opt[string]{} }), amqp.ErrCondNotImplemented},
 		{"a queue and a topic", rcv(func(s *amqp.Source) { s.Capabilities = []amqp.Symbol{amqp.CapTopic, amqp.CapQueue} }), amqp.ErrCondInvalidField},
 		{"no address", rcv(func(s *amqp.Source) { s.Address = amqp.Opt[string]{} }), amqp.ErrCondInvalidField},

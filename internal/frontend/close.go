@@ -54,6 +54,11 @@ func (c *Conn) force(reason string, cause command.EndCause) {
 // finish is the end of all understanding; transactions hold no memory of the node's any more.
 func (c *Conn) finish() {
 	c.phase = phaseOver
+	for _, k := range inOrder(c.consumers) {
+		if k.cursor != nil {
+			c.endBrowser(k)
+		}
+	}
 	c.node.txHeld.Add(-c.txHeld)
 	c.txHeld = 0
 }
@@ -85,7 +90,7 @@ func (c *Conn) end(cause command.EndCause) {
 func (c *Conn) unwritten() []command.LinkUnwritten {
 	var links []command.LinkUnwritten
 	for _, k := range inOrder(c.consumers) {
-		if !k.gone {
+		if k.inState() {
 			links = append(links, command.LinkUnwritten{Link: k.num, Received: k.received, Unwritten: k.unwritten(nil)})
 		}
 	}

@@ -19,6 +19,8 @@ type ConnOptions struct {
 	// Barrier is called by the log, on any goroutine, when barrier id has ended: it must not block and has to bring both to
 	// Conn.BarrierDone on the loop.
 	Barrier func(id uint64, ok bool)
+	// Browsed is the same for the answer to a browser's question: it has to bring s to Conn.BrowseDone.
+	Browsed func(s *command.BrowseSlice)
 }
 
 // phase is how far a connection has come.
@@ -51,11 +53,13 @@ type Conn struct {
 	quirks   quirks
 	deadline time.Time // of ConnOpen
 
-	batch   []byte // commands gathered for the next record, in a buffer of the node's
-	scratch commands
-	answers answers
-	due     int // answers that the client waits for
-	sending int // bytes of its sends not applied
+	batch []byte // commands gathered for the next record, in a buffer of the node's
+	// proposed counts the records, confirmed those that are known to be applied: not all that are.
+	proposed, confirmed uint64
+	scratch             commands
+	answers             answers
+	due                 int // answers that the client waits for
+	sending             int // bytes of its sends not applied
 	// arriving: a frame or a delivery of the client's has come in part.
 	arriving bool
 
@@ -222,6 +226,8 @@ func (c *Conn) effect(e *command.Effect) {
 		c.onSenderOpened(e)
 	case command.EffectLinkEnded:
 		c.onLinkEnded(e)
+	case command.EffectQueue:
+		c.onQueueMade(e)
 	case command.EffectDeliver:
 		c.onDeliver(e)
 	case command.EffectWithdrawn:

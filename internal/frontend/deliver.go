@@ -111,6 +111,9 @@ func (c *Conn) give(k *consumer) bool {
 	var pieces [3][]byte
 	var tag [tagSize]byte
 	t := engine.Transfer{Tag: appendTag(tag[:0], h.inc, h.ref), Settled: k.presettled, Resume: h.resumed, State: k.state()}
+	if k.cursor != nil {
+		t.Tag, t.Settled = appendCopyTag(tag[:0], h.inc, h.ref.Message), true // where its mode lets us
+	}
 	if !h.resumed {
 		payload := h.payload
 		if payload == nil {
@@ -181,15 +184,17 @@ func (c *Conn) drop(k *consumer, err error) {
 	c.touch(k)
 }
 
-// undeliverable returns a message that is larger than the link takes.
+// undeliverable returns a message that is larger than the link takes. A browser passes over it.
 func (c *Conn) undeliverable(k *consumer, h *handed) {
-	s := &c.scratch.settle
-	*s = command.Settle{
-		Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], h.ref),
-		Disposition: command.Disposition{Outcome: command.Modified, UndeliverableHere: true},
+	if k.inState() {
+		s := &c.scratch.settle
+		*s = command.Settle{
+			Conn: c.id, Link: k.num, Refs: append(c.scratch.refs[:0], h.ref),
+			Disposition: command.Disposition{Outcome: command.Modified, UndeliverableHere: true},
+		}
+		c.gather(s)
+		c.scratch.refs = s.Refs
 	}
-	c.gather(s)
-	c.scratch.refs = s.Refs
 	k.queueBytes -= int(h.size)
 	k.queue.pop()
 }

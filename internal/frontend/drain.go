@@ -111,6 +111,10 @@ func (c *Conn) BarrierDone(id uint64, ok bool, _ time.Time) {
 		return
 	}
 	k := b.consumer
+	if k.cursor != nil {
+		c.assured(k, ok, b.turn)
+		return
+	}
 	k.drain.asked = false
 	if k.drain.on {
 		k.drain.sure = ok && b.turn == k.drain.turn

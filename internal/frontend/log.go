@@ -24,6 +24,9 @@ type Log interface {
 	// Barrier calls done once, soon, not on the caller's stack, with true when this replica has applied everything
 	// committed before the call (ReadIndex). false: no quorum within 5 s.
 	Barrier(done func(ok bool))
+	// Browse puts a browser's question to this replica [4.7]. done is called like Barrier's, once, or never where a later question of the
+	// browser, or the end of the epoch, came first. The answer is as old as the replica. An error: the filter can't be read.
+	Browse(q command.Browse, done func(*command.BrowseSlice)) error
 	// LeaseUntil is the moment up to which deliveries may be written (monotonic) [3.8]; the zero time: no lease.
 	LeaseUntil() time.Time
 	// Lag is how far, in log time, this replica's applied state is behind what its leader says is committed [3.5]; 0 for

@@ -50,6 +50,7 @@ func (c *Conn) propose() {
 		body = append(make([]byte, 0, len(buffer)), buffer...)
 		c.node.reuse(buffer)
 	}
+	c.proposed++
 	if !c.log.Propose(body) && !c.ended {
 		c.ended = true // the epoch's end has ended the connection
 		c.force("this node has lost its place in the cluster: connect to another node", 0)
@@ -67,6 +68,7 @@ const (
 	answerSend
 	answerSettle
 	answerFence
+	answerQueue
 	answerWithdraw
 	answerCommit
 	answerRollback

@@ -23,6 +23,8 @@ type consumer struct {
 	filters   filters
 	// asks: there is no source; it gets nothing and is there to be told of a subscription, and to end it.
 	asks bool
+	// cursor makes it a browser; nil: messages are handed out to it.
+	cursor *cursor
 	// acquires is the transaction in which messages are handed out to the link, nil for none.
 	acquires *tx
 
@@ -120,6 +122,10 @@ func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 	if err != nil {
 		return err
 	}
+	if a.Source.DistributionMode == amqp.DistributionCopy && routing != command.Multicast {
+		c.attachBrowser(s, l, a, name, f)
+		return nil
+	}
 	k := &consumer{s: s, link: l, filters: f, num: c.nextLink(), byDefault: a.Source.DefaultOutcome}
 	k.presettled = a.SenderSettleMode == amqp.SenderSettleSettled
 	k.keeps = !s.id.IsZero() && !k.presettled && a.ReceiverSettleMode == amqp.ReceiverSettleSecond
@@ -169,8 +175,6 @@ func (c *Conn) checkSource(a *amqp.Source) (name string, routing command.Routing
 	switch {
 	case a.Dynamic:
 		return "", 0, notImplemented("a dynamic source")
-	case a.DistributionMode == amqp.DistributionCopy && !symbolIn(a.Capabilities, amqp.CapTopic):
-		return "", 0, notImplemented("browsing (distribution-mode copy)")
 	}
 	if refused = checkCapabilities(a.Capabilities); refused != nil {
 		return "", 0, refused
@@ -206,21 +210,33 @@ func (c *Conn) onLinkOpened(e *command.Effect) {
 		_ = k.link.Refuse(err)
 		return
 	}
-	k.open = true
 	in := k.link.Remote()
 	source := found(detail)
 	if !k.asks {
-		source = *in.Source
-		source.Filter, source.DynamicNodeProperties = k.filters.honoured(detail.Routing), nil
-		source.Capabilities = offered(source.Capabilities)
+		source = k.source(detail.Routing)
 	}
+	c.acceptConsumer(k, source, k.resume(detail, in.Unsettled != nil))
+}
+
+// source is the link's, as the answer to its attach says it.
+func (k *consumer) source(is command.Routing) amqp.Source {
+	source := *k.link.Remote().Source
+	source.Filter, source.DynamicNodeProperties = k.filters.honoured(is), nil
+	source.Capabilities = offered(source.Capabilities)
+	return source
+}
+
+// acceptConsumer answers the attach of a receiving link.
+func (c *Conn) acceptConsumer(k *consumer, source amqp.Source, unsettled []amqp.Unsettled) {
+	k.open = true
+	in := k.link.Remote()
 	source.DefaultOutcome = k.byDefault // the source is ours: its answer says what holds
 	if len(source.Outcomes) == 0 {
 		source.Outcomes = outcomes
 	}
 	reply := amqp.Attach{
 		SenderSettleMode: in.SenderSettleMode, ReceiverSettleMode: in.ReceiverSettleMode,
-		Source: &source, Target: in.Target, Unsettled: k.resume(detail, in.Unsettled != nil),
+		Source: &source, Target: in.Target, Unsettled: unsettled,
 	}
 	if reply.Target == nil {
 		reply.Target = &amqp.Target{}
@@ -278,6 +294,9 @@ func parseTag(tag []byte) (u command.Unsettled, ok bool) {
 	return u, true
 }
 
+// inState says that the state has the link.
+func (k *consumer) inState() bool { return !k.gone && k.cursor == nil }
+
 // unwritten appends what was handed out and can't have been seen.
 func (k *consumer) unwritten(refs []command.DeliveryRef) []command.DeliveryRef {
 	for _, o := range k.sending {
@@ -299,7 +318,11 @@ func (c *Conn) endConsumer(k *consumer, closed bool) {
 	if k.over || k.detached && !closed {
 		return
 	}
-	if !k.gone && k.num != 0 {
+	if k.cursor != nil {
+		closed = true // nothing of it can be settled later
+		c.endBrowser(k)
+	}
+	if k.inState() && k.num != 0 {
 		end := command.LinkEnd{
 			Conn: c.id, Link: k.num, Closed: closed, Terminus: closed && k.closed, Received: k.received, Unwritten: k.unwritten(nil), Enlisted: c.enlisted(k),
 		}

@@ -23,6 +23,7 @@ type lone struct {
 	queue    [][]byte
 	conns    map[uint64]*Conn
 	barriers []func(bool)
+	browsers []*browsing // without an answer
 	now      func() time.Time
 	running  int64
 
@@ -33,6 +34,8 @@ type lone struct {
 	backlog int // added to the real one
 	room    command.Room
 	bodies  int
+	// questions counts those of browsers.
+	questions int
 }
 
 func newLone(t testing.TB, now func() time.Time) *lone {
@@ -84,7 +87,7 @@ func (l *lone) step(t testing.TB) bool {
 	if l.held {
 		return false
 	}
-	did := len(l.queue) > 0 || l.m.Next().Job || len(l.barriers) > 0
+	did := l.browse() || len(l.queue) > 0 || l.m.Next().Job || len(l.barriers) > 0
 	var records []command.Record
 	for _, b := range l.queue {
 		l.number++
@@ -137,6 +140,51 @@ func (l *lone) Backlog() int {
 		n += len(b)
 	}
 	return n
+}
+
+// browsing is a browser's question.
+type browsing struct {
+	of   *state.Browser
+	done func(*command.BrowseSlice)
+}
+
+func (l *lone) Browse(q command.Browse, done func(*command.BrowseSlice)) error {
+	of, err := state.NewBrowser(q)
+	l.browsers = slices.DeleteFunc(l.browsers, func(b *browsing) bool { return b.of.Local == q.Local && b.of.Link == q.Link })
+	if q.Most > 0 && err == nil {
+		l.browsers = append(l.browsers, &browsing{of, done})
+		l.questions++
+	}
+	return err
+}
+
+// browse answers the browsers for which there is something; false for none.
+func (l *lone) browse() (did bool) {
+	list := l.browsers
+	l.browsers = nil
+	for _, b := range list {
+		s, _ := l.m.Slice(b.of)
+		if b.of.Wait && s.Incarnation != 0 && len(s.Messages) == 0 {
+			b.of.After = s.Next
+			did = did || s.More
+			l.browsers = append(l.browsers, b)
+			continue
+		}
+		did = true
+		b.done(&s)
+	}
+	return did
+}
+
+// reads answers barriers and questions, and applies nothing.
+func (l *lone) reads() {
+	for len(l.barriers) > 0 {
+		done := l.barriers[0]
+		l.barriers = l.barriers[1:]
+		done(true)
+	}
+	for l.browse() {
+	}
 }
 
 func (l *lone) Barrier(done func(bool)) { l.barriers = append(l.barriers, done) }
@@ -200,6 +248,8 @@ func (r *rig) connect() *pair {
 	p := &pair{r: r, cl: engine.New(engine.Config{}), local: r.local}
 	p.fe = r.node.NewConn(ConnOptions{Local: r.local, Principal: Anonymous, Barrier: func(id uint64, ok bool) {
 		p.fe.BarrierDone(id, ok, r.now)
+	}, Browsed: func(s *command.BrowseSlice) {
+		p.fe.BrowseDone(s, r.now)
 	}}, r.now)
 	r.log.conns[r.local] = p.fe
 	r.pairs = append(r.pairs, p)

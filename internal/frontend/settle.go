@@ -19,6 +19,10 @@ func (c *Conn) onDisposition(k *consumer, ev *engine.Event) {
 	if k.over || k.presettled {
 		return
 	}
+	if k.cursor != nil {
+		c.passOver(k, ev)
+		return
+	}
 	if ev.State != nil {
 		state := ev.State
 		if _, partly := state.(*amqp.Received); partly {
@@ -132,6 +136,11 @@ func (c *Conn) onSettled(e *command.Effect) {
 		return
 	}
 	k := a.consumer
+	if a.kind == answerFence && k.cursor != nil {
+		c.confirmed = max(c.confirmed, k.cursor.fence)
+		c.assured(k, true, a.drain)
+		return
+	}
 	if a.kind == answerFence {
 		k.drain.asked = false
 		k.drain.sure = k.drain.on && a.size == k.allows && a.drain == k.drain.turn

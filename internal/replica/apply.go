@@ -35,6 +35,7 @@ type machine interface {
 	Nodes() []command.NodeID
 	Configure(index uint64, c state.Configuration, out state.Changes, effects []command.Effect) ([]command.Effect, error)
 	Configuration() (c state.Configuration, ok bool)
+	Slice(b *state.Browser) (s command.BrowseSlice, steps int)
 	Members() []state.MemberInfo
 	MembersRevision() uint64
 	LastNode() command.NodeID
@@ -48,6 +49,7 @@ type applyJob struct {
 	entries []*pb.Entry // jobEarly
 	waiters []waiter    // jobBarrier
 	reason  string      // jobEndEpoch
+	browse  *browsing   // jobBrowse
 }
 
 type jobKind uint8
@@ -57,6 +59,7 @@ const (
 	jobEarly                        // entries to be applied before they are committed (safety off)
 	jobBarrier                      // a read barrier was answered, or failed
 	jobEndEpoch                     // give the clients up
+	jobBrowse                       // a browser\'s question
 )
 
 // applier is the apply step: committed entries through the machine, the changes to the
@@ -80,6 +83,7 @@ type applier struct {
 	epoch    command.Epoch
 	early    earlyEntries
 	barriers []applyJob // answered, their index not yet applied here
+	browsers browsers
 	// ownNumber is the number up to which this node's records are applied; 0: no news.
 	ownNumber uint64
 
@@ -103,6 +107,7 @@ type applied struct {
 	expected  uint64 // state expects this number, 0: nothing
 	digests   []digest
 	changes   []confChange
+	browsers  bool // some have not been answered for want of time: another step is due
 }
 
 type digest struct{ index, sum uint64 }
@@ -117,6 +122,8 @@ func (a *applier) step(jobs []applyJob) error {
 		switch job.kind {
 		case jobBarrier:
 			a.barriers = append(a.barriers, *job)
+		case jobBrowse:
+			a.browsers.ask(job.browse)
 		case jobEndEpoch:
 			if err := a.group(); err != nil {
 				return err
@@ -146,6 +153,7 @@ func (a *applier) step(jobs []applyJob) error {
 		return err
 	}
 	a.passBarriers()
+	a.out.browsers = a.browsers.pass(a.machine, a.applied)
 	return nil
 }
 
@@ -306,6 +314,7 @@ func (a *applier) endEpoch(reason string) {
 	}
 	a.handOver()
 	a.epoch = 0
+	a.browsers = browsers{} // their connections end
 	a.home.end()
 	a.requests.endAll()
 	a.mailbox.EpochEnded(reason)

@@ -64,6 +64,9 @@ func (m *countingMachine) Configure(uint64, state.Configuration, state.Changes, 
 func (m *countingMachine) Configuration() (state.Configuration, bool) {
 	return state.Configuration{}, false
 }
+func (m *countingMachine) Slice(*state.Browser) (command.BrowseSlice, int) {
+	return command.BrowseSlice{}, 1
+}
 func (m *countingMachine) Members() []state.MemberInfo { return nil }
 func (m *countingMachine) MembersRevision() uint64     { return 0 }
 func (m *countingMachine) LastNode() command.NodeID    { return 0 }

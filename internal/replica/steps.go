@@ -268,6 +268,9 @@ func (s *steps) apply() error {
 		return err
 	}
 	out := &s.applier.out
+	if out.browsers {
+		s.applies.kick()
+	}
 	var events []event
 	if len(out.responses)+len(out.changes) > 0 {
 		events = append(events, event{kind: evStored, messages: slices.Clone(out.responses), changes: slices.Clone(out.changes)})

@@ -120,7 +120,7 @@ func (c *conn) run(ctx context.Context) {
 		return
 	}
 	defer c.retire()
-	c.fe = node.NewConn(frontend.ConnOptions{Local: c.local, Principal: principal, Secure: c.tls != nil, Web: c.web, Barrier: c.mail.barrier}, time.Now())
+	c.fe = node.NewConn(frontend.ConnOptions{Local: c.local, Principal: principal, Secure: c.tls != nil, Web: c.web, Barrier: c.mail.barrier, Browsed: c.mail.browsed}, time.Now())
 	_ = c.nc.SetDeadline(time.Time{})
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.s.cfg.OpenTimeout))
 	done := make(chan struct{}, 2)
@@ -318,6 +318,9 @@ func (c *conn) collect(now time.Time) {
 	}
 	for _, b := range c.got.barriers {
 		c.fe.BarrierDone(b.id, b.ok, now)
+	}
+	for _, s := range c.got.slices {
+		c.fe.BrowseDone(s, now)
 	}
 	if c.got.ended {
 		c.fe.EndEpoch(c.got.reason, now)

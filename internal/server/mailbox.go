@@ -15,6 +15,7 @@ type mailbox struct {
 	mu       sync.Mutex
 	effects  []command.Effect
 	barriers []barrierAnswer
+	slices   []*command.BrowseSlice
 	stops    int
 	moves    bool // the stops are so that others take the connection
 	reason   string
@@ -56,6 +57,16 @@ func (m *mailbox) close() {
 func (m *mailbox) barrier(id uint64, ok bool) {
 	m.mu.Lock()
 	m.barriers = append(m.barriers, barrierAnswer{id, ok})
+	m.mu.Unlock()
+	m.wake()
+}
+
+// browsed brings the answer to a browser's question, of which it has one at a time.
+func (m *mailbox) browsed(s *command.BrowseSlice) {
+	m.mu.Lock()
+	if !m.closed {
+		m.slices = append(m.slices, s)
+	}
 	m.mu.Unlock()
 	m.wake()
 }
@@ -117,6 +128,7 @@ func (o *orphans) tend(node *frontend.Node, done <-chan struct{}) {
 type mail struct {
 	effects  []command.Effect
 	barriers []barrierAnswer
+	slices   []*command.BrowseSlice
 	stops    int
 	moves    bool
 	reason   string
@@ -126,9 +138,11 @@ type mail struct {
 // take empties the mailbox into old, whose slices become the mailbox's.
 func (m *mailbox) take(old *mail) {
 	clear(old.effects)
+	clear(old.slices)
 	m.mu.Lock()
 	m.effects, old.effects = old.effects[:0], m.effects
 	m.barriers, old.barriers = old.barriers[:0], m.barriers
+	m.slices, old.slices = old.slices[:0], m.slices
 	old.stops, old.moves, old.reason, old.ended = m.stops, m.moves, m.reason, m.ended
 	m.stops, m.moves, m.ended = 0, false, false
 	m.mu.Unlock()

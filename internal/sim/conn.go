@@ -46,6 +46,7 @@ type conn struct {
 type mail struct {
 	effects  []command.Effect
 	barriers []barrierAnswer
+	slices   []*command.BrowseSlice
 	ended    bool
 	reason   string
 }
@@ -77,13 +78,19 @@ func (n *node) accept(s *socket) bool {
 			c.lost(command.EndSilent)
 		}
 	})
-	c.fe = n.fe.NewConn(frontend.ConnOptions{Local: c.local, Principal: frontend.Anonymous, Barrier: c.barrier}, n.clock())
+	c.fe = n.fe.NewConn(frontend.ConnOptions{Local: c.local, Principal: frontend.Anonymous, Barrier: c.barrier, Browsed: c.browsed}, n.clock())
 	return true
 }
 
 // barrier is called by the log, within an apply step.
 func (c *conn) barrier(id uint64, ok bool) {
 	c.mail.barriers = append(c.mail.barriers, barrierAnswer{id, ok})
+	c.wake()
+}
+
+// browsed is called by the log, within an apply step.
+func (c *conn) browsed(s *command.BrowseSlice) {
+	c.mail.slices = append(c.mail.slices, s)
 	c.wake()
 }
 
@@ -199,6 +206,9 @@ func (c *conn) collect() {
 	}
 	for _, b := range m.barriers {
 		c.fe.BarrierDone(b.id, b.ok, now)
+	}
+	for _, s := range m.slices {
+		c.fe.BrowseDone(s, now)
 	}
 	if m.ended {
 		c.fe.EndEpoch(m.reason, now)
