@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/oncemq/oncemq/internal/command"
@@ -90,5 +91,76 @@ func TestBrowsePurged(t *testing.T) {
 	p.send("q", "z")
 	if got := b.browseAll("q", 10); got != "z" {
 		t.Errorf("behind a purge: %.40s", got)
+	}
+}
+
+// sliceAll reads a queue as a browser does, and counts the slices.
+func (b *bundle) sliceAll(q command.Browse) (texts []string, slices, most int) {
+	b.Helper()
+	x, err := NewBrowser(q)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range 100_000 {
+		s, steps := b.m.Slice(x)
+		slices, most = slices+1, max(most, steps)
+		if len(s.Messages) > min(q.Most, command.MaxBrowsed) || s.Link != q.Link || s.Turn != q.Turn || s.Incarnation == 0 {
+			b.Fatalf("%d messages, link %d, turn %d, incarnation %d", len(s.Messages), s.Link, s.Turn, s.Incarnation)
+		}
+		for _, m := range s.Messages {
+			body, found, err := ReadMessage(nil, testGroup, s.Incarnation, m.Position, b.disk.get)
+			if !found || err != nil {
+				b.Fatalf("position %d: %v, %v", m.Position, found, err)
+			}
+			texts = append(texts, string(body[len(body)-3:]))
+		}
+		if x.Incarnation, x.After = s.Incarnation, s.Next; !s.More {
+			return texts, slices, most
+		}
+	}
+	b.Fatal("the queue has no end")
+	return nil, 0, 0
+}
+
+// A browser's selector chooses by the messages' heads and their counts of now; a slice has a bound, also where nothing fits.
+func TestBrowseSelected(t *testing.T) {
+	b := newBundle(t)
+	b.single = true
+	b.do(1, &command.QueueCreate{Name: "q"})
+	p := b.connect(1, "app")
+	var bodies []string
+	for i := range 3000 {
+		colour := 1
+		if i%1000 == 7 {
+			colour = 2
+		}
+		bodies = append(bodies, string(coloured(fmt.Sprintf("%03d", i/10), colour)))
+	}
+	p.send("q", bodies...)
+	q := command.Browse{Link: 3, Turn: 4, Queue: "q", Most: 1000, Filter: parsed(t, "colour = 2")}
+	texts, slices, most := b.sliceAll(q)
+	if fmt.Sprint(texts) != "[000 100 200]" || slices < 3 || most > browseSteps+matchSteps+2 {
+		t.Errorf("%q in %d slices of at most %d steps", texts, slices, most)
+	}
+	q.Filter = nil
+	if texts, slices, most = b.sliceAll(q); len(texts) != 3000 || slices != 12 || most > command.MaxBrowsed+1 {
+		t.Errorf("%d messages in %d slices of at most %d steps", len(texts), slices, most)
+	}
+	q.Filter = parsed(t, "JMSXDeliveryCount > 1")
+	if texts, _, _ = b.sliceAll(q); len(texts) != 0 {
+		t.Errorf("delivered twice: %q", texts)
+	}
+	p.receiver(1, "q", 2)
+	refs := b.refs()
+	p.do(1, &command.Settle{Conn: p.id, Link: 1, Request: p.next(), Refs: refs[:1], Disposition: command.Disposition{Outcome: command.Modified, Failed: true}})
+	if texts, _, _ = b.sliceAll(q); fmt.Sprint(texts) != "[000]" {
+		t.Errorf("delivered twice: %q", texts)
+	}
+	if _, err := NewBrowser(command.Browse{Filter: []byte{0xff}}); err == nil {
+		t.Error("a filter that can't be read is one")
+	}
+	none, _ := NewBrowser(command.Browse{Queue: "none", Most: 1})
+	if s, steps := b.m.Slice(none); s.Incarnation != 0 || s.More || steps == 0 {
+		t.Errorf("of no queue: %+v, %d steps", s, steps)
 	}
 }
