@@ -26,14 +26,14 @@ func (m *shelves) Slice(b *state.Browser) (s command.BrowseSlice, steps int) {
 		return s, m.cost
 	}
 	s.Incarnation = 1
-	for s.Next < n && len(s.Messages) < b.Most {
-		s.Next++
-		s.Messages = append(s.Messages, command.Browsed{Position: s.Next})
+	for s.Next[0] < n && len(s.Messages) < b.Most {
+		s.Next[0]++
+		s.Messages = append(s.Messages, command.Browsed{Position: s.Next[0]})
 	}
-	if m.short && s.Next >= n {
-		s.Next++
+	if m.short && s.Next[0] >= n {
+		s.Next[0]++
 	}
-	s.More = s.Next < n || m.short
+	s.More = s.Next[0] < n || m.short
 	return s, m.cost
 }
 
@@ -86,7 +86,7 @@ func TestBrowsersWait(t *testing.T) {
 	const waiters = 3 * lookSteps / 2
 	a := &passing{m: shelves{has: map[string]uint64{"q": 5}, cost: 1}}
 	for link := range uint32(waiters) {
-		a.put(t, link, command.Browse{Most: 1, After: 5, Wait: true, Turn: 1})
+		a.put(t, link, command.Browse{Most: 1, After: command.BrowsePlace{5}, Wait: true, Turn: 1})
 	}
 	if a.pass(&a.m, 1) || a.pass(&a.m, 1) || a.m.looks != waiters {
 		t.Fatalf("%d looks at what hasn't changed", a.m.looks)
@@ -98,7 +98,7 @@ func TestBrowsersWait(t *testing.T) {
 		t.Fatalf("%d looks after an entry", a.m.looks-waiters)
 	}
 	a.want(t)
-	a.put(t, 3, command.Browse{Most: 1, After: 5, Turn: 2}) // takes the place of one that waits, and doesn't
+	a.put(t, 3, command.Browse{Most: 1, After: command.BrowsePlace{5}, Turn: 2}) // takes the place of one that waits, and doesn't
 	a.put(t, 4, command.Browse{})                           // takes it back
 	a.pass(&a.m, 2)
 	a.want(t, "3/2:0")
@@ -109,7 +109,7 @@ func TestBrowsersWait(t *testing.T) {
 		t.Fatalf("%d answers, %q", len(a.got), a.got[:4])
 	}
 	a.got = nil
-	a.put(t, 9, command.Browse{Most: 1, After: 6, Wait: true})
+	a.put(t, 9, command.Browse{Most: 1, After: command.BrowsePlace{6}, Wait: true})
 	a.pass(&a.m, 3)
 	a.want(t)
 	delete(a.m.has, "q")
@@ -131,8 +131,8 @@ func TestBrowsersGoOn(t *testing.T) {
 		}
 	}
 	for _, x := range a.by {
-		if x.of.After != 2 {
-			t.Fatalf("after two looks it stands at %d", x.of.After)
+		if x.of.After[0] != 2 {
+			t.Fatalf("after two looks it stands at %d", x.of.After[0])
 		}
 	}
 	a.m.has["q"] = 3

@@ -122,6 +122,55 @@ func (b *bundle) sliceAll(q command.Browse) (texts []string, slices, most int) {
 	return nil, 0, 0
 }
 
+// prioritised is a message with a priority.
+func prioritised(priority byte, body string) string {
+	return string(append(section(sectionHeader, 0xc0, 4, 2, 0x40, 0x50, priority), section(0x77, text8(body)...)...))
+}
+
+// What comes while a browser is on its way, or at the end, is seen, with whatever priority.
+func TestBrowsePriorities(t *testing.T) {
+	b := newBundle(t)
+	b.do(1, &command.QueueCreate{Name: "q"})
+	p := b.connect(1, "app")
+	p.send("q", prioritised(4, "4.1"), prioritised(4, "4.2"), prioritised(0, "0.1"))
+	x, err := NewBrowser(command.Browse{Queue: "q", Most: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() string {
+		s, _ := b.m.Slice(x)
+		x.After = s.Next
+		if len(s.Messages) == 0 {
+			if s.More {
+				t.Error("more of nothing")
+			}
+			return ""
+		}
+		body, _, _ := ReadMessage(nil, testGroup, s.Incarnation, s.Messages[0].Position, b.disk.get)
+		return string(body[len(body)-3:])
+	}
+	for _, step := range []struct {
+		send byte // this priority before
+		body string
+		want []string
+	}{
+		{want: []string{"4.1"}},
+		{9, "9.1", []string{"9.1", "4.2", "0.1", ""}},
+		{5, "5.1", []string{"5.1", ""}},
+		{9, "9.2", []string{"9.2", "", ""}},
+		{4, "4.3", []string{"4.3", ""}},
+	} {
+		if step.body != "" {
+			p.send("q", prioritised(step.send, step.body))
+		}
+		for _, want := range step.want {
+			if got := next(); got != want {
+				t.Errorf("behind %q comes %q, want %q", step.body, got, want)
+			}
+		}
+	}
+}
+
 // A browser's selector chooses by the messages' heads and their counts of now; a slice has a bound, also where nothing fits.
 func TestBrowseSelected(t *testing.T) {
 	b := newBundle(t)
