@@ -105,9 +105,12 @@ func (m *Machine) look(l *look, seq, to uint64) uint64 {
 	return seq
 }
 
-// show adds a message to what a look has found, if it fits.
+// show adds a message to what a look has found, if it fits and has not expired.
 func (m *Machine) show(l *look, seq uint64, mi uint32) {
 	x := m.browsed(l.a.queue, seq, mi)
+	if !x.Held && m.expired(mi) {
+		return // its going is a matter of work
+	}
 	if l.fits != nil {
 		fits := m.matches(l.fits, mi, x.Count)
 		l.steps += matchSteps + len(m.headBuf)/headPerStep

@@ -213,3 +213,24 @@ func TestBrowseSelected(t *testing.T) {
 		t.Errorf("of no queue: %+v, %d steps", s, steps)
 	}
 }
+
+// What has expired and waits isn't shown, though it isn't dropped yet; what a consumer holds is.
+func TestBrowseExpired(t *testing.T) {
+	b := newBundle(t)
+	b.do(1, &command.QueueCreate{Name: "q"})
+	p := b.connect(1, "app")
+	ttl := func(body string) string {
+		return string(append(section(sectionHeader, 0xc0, 5, 3, 0x40, 0x40, 0x52, 9), section(0x77, text8(body)...)...))
+	}
+	p.send("q", ttl("a"), ttl("b"), "c")
+	p.receiver(1, "q", 1)
+	seen := func() (n int) {
+		list, _, _, _, _ := b.m.Browse(nil, "q", 0, 0, 5)
+		return len(list)
+	}
+	before := seen()
+	b.m.civil.now += 1000 // no entry has come that could drop it
+	if after := seen(); before != 3 || after != 2 {
+		t.Errorf("%d messages, and %d when two have expired of which one is held", before, after)
+	}
+}
