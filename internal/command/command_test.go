@@ -32,10 +32,10 @@ func samples() []Command {
 		&SessionEnd{Conn: conn, Session: session, Known: known},
 		&LinkOpen{
 			Conn: conn, Request: 8, Link: 3, Session: session, Name: "in", Address: "orders", Create: true, Presettled: true, Resume: true,
-			Unsettled: []Unsettled{{Incarnation: 6, Ref: refs[0]}, {Incarnation: 1 << 50, Ref: refs[2]}},
+			Unsettled: []Unsettled{{Incarnation: 6, Ref: refs[0]}, {Incarnation: 1 << 50, Ref: refs[2]}}, Dynamic: DynamicQueue,
 		},
 		&LinkEnd{Conn: conn, Link: 3, Closed: true, Received: 1 << 40, Unwritten: refs, Enlisted: refs[1:]},
-		&SenderOpen{Conn: conn, Request: 8, Link: 3, Session: session, Name: "out", Address: "orders", Create: true, Numbered: true, Held: []uint64{4, 9}},
+		&SenderOpen{Conn: conn, Request: 8, Link: 3, Session: session, Name: "out", Address: "orders", Create: true, Numbered: true, Held: []uint64{4, 9}, Dynamic: DynamicQueue},
 		&SenderOpen{Conn: conn, Link: 3, Name: "out", Address: "orders", Resends: true},
 		&SenderEnd{Conn: conn, Link: 3, Closed: true},
 		&Allow{Conn: conn, Link: 3, Messages: 100, Bytes: 1 << 33},

@@ -145,12 +145,12 @@ type Resumed struct {
 // LinkOpened is the detail of EffectLinkOpened.
 type LinkOpened struct {
 	Incarnation Incarnation
+	Address     string // the name of its queue or topic
 	// Resumed is the answer for each entry of the unsettled map, in its order; further
 	// held deliveries come as EffectDeliver behind this effect.
 	Resumed []Resumed
-	// Of a topic's: its address, the subscription as it is, and the selector's parsed form.
-	Routing      Routing
-	Address      string
+	Routing Routing
+	// Of a topic's: the subscription as it is, and the selector's parsed form.
 	Subscription Subscription
 	Filter       []byte
 }
@@ -167,6 +167,7 @@ type SendOutcome struct {
 // SenderOpened is the detail of EffectSenderOpened.
 type SenderOpened struct {
 	Incarnation Incarnation // zero for an anonymous link
+	Address     string      // the name of its queue, empty for an anonymous link
 	LastNumber  uint64
 	Held        []SendOutcome
 	// Resent: messages were stored over earlier attachments of the link, and what repeats one of them isn't stored again.

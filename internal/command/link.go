@@ -7,6 +7,24 @@ type Unsettled struct {
 	Ref         DeliveryRef
 }
 
+// Dynamic says which kind of node the opening of a link makes (AMQP 3.5.3, 3.5.4, dynamic). It belongs to the connection, and goes with all
+// its messages when the link that made it is detached, in whatever way, or its session or its connection ends (lifetime-policy
+// delete-on-close).
+type Dynamic uint8
+
+// The kinds of nodes. State refuses those that it doesn't know.
+const (
+	DynamicNone  Dynamic = iota // none: the link names its address
+	DynamicQueue                // a temporary queue
+)
+
+// The beginnings of the names of temporary nodes. They are reserved: only Dynamic makes such a name, and nobody a second time, so an old
+// reply-to never leads to somebody else's node.
+const (
+	TemporaryQueuePrefix = "temp-queue:"
+	TemporaryTopicPrefix = "temp-topic:"
+)
+
 // LinkOpen attaches a consumer (the broker's sending link) to an address, or
 // re-attaches it by (session, Name) after a failover. Answer: EffectLinkOpened with
 // *LinkOpened in Detail.
@@ -36,6 +54,8 @@ type LinkOpen struct {
 	Unsettled []Unsettled
 	// Filter is the parsed form of a selector (docs/format/selector.md), empty: none.
 	Filter []byte
+	// Dynamic: make a temporary node for the link; Address is empty then, and the answer names it.
+	Dynamic Dynamic
 }
 
 // Kind implements Command.
@@ -59,7 +79,8 @@ func (c *LinkOpen) append(dst []byte) []byte {
 	}
 	dst = appendBytes(dst, c.Filter)
 	dst = append(dst, byte(c.Routing))
-	return c.Subscription.append(dst)
+	dst = c.Subscription.append(dst)
+	return append(dst, byte(c.Dynamic))
 }
 
 func (c *LinkOpen) decode(r *reader) {
@@ -82,6 +103,7 @@ func (c *LinkOpen) decode(r *reader) {
 	c.Filter = r.bytes()
 	c.Routing = r.routing()
 	c.Subscription.decode(r)
+	c.Dynamic = Dynamic(r.byte())
 }
 
 // LinkEnd ends a consumer link by Detach or End. Unwritten deliveries, and those
@@ -145,6 +167,8 @@ type SenderOpen struct {
 	// Resends: over a link of this name that it attaches anew, behind a lost connection, the client says its sends again by
 	// itself, under the same message-ids, which it gives to nothing else (C9 JMS resend). Not together with Numbered.
 	Resends bool
+	// Dynamic is as in LinkOpen.
+	Dynamic Dynamic
 }
 
 // Kind implements Command.
@@ -161,7 +185,8 @@ func (c *SenderOpen) append(dst []byte) []byte {
 	dst = append(dst, byte(c.Routing))
 	dst = appendBool(dst, c.Numbered)
 	dst = appendUints(dst, c.Held)
-	return appendBool(dst, c.Resends)
+	dst = appendBool(dst, c.Resends)
+	return append(dst, byte(c.Dynamic))
 }
 
 func (c *SenderOpen) decode(r *reader) {
@@ -176,10 +201,11 @@ func (c *SenderOpen) decode(r *reader) {
 	c.Numbered = r.bool()
 	c.Held = r.uints(c.Held)
 	c.Resends = r.bool()
+	c.Dynamic = Dynamic(r.byte())
 }
 
-// SenderEnd ends a sender link. One that its client has Closed never comes back, so its numbers or its resend window are forgotten;
-// of a numbered one nothing else is said. No answer.
+// SenderEnd ends a sender link. One that is Closed never comes back, so its numbers or its resend window are forgotten; of a
+// numbered one nothing else is said. The temporary queue that the link has made goes either way. No answer.
 type SenderEnd struct {
 	Conn   ConnID
 	Link   uint32

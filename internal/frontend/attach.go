@@ -135,11 +135,15 @@ func refuse(condition amqp.Symbol, description string) *amqp.Error {
 	return &amqp.Error{Condition: condition, Description: description}
 }
 
-// checkCapabilities refuses the capabilities of a terminus that say that it isn't a plain queue.
-func checkCapabilities(list []amqp.Symbol) *amqp.Error {
+// checkCapabilities refuses the capabilities of a terminus that say that it is no queue, or another one than its address says.
+func checkCapabilities(list []amqp.Symbol, address string) *amqp.Error {
 	for _, s := range list {
 		switch s {
-		case amqp.CapTemporaryTopic, amqp.CapTemporaryQueue:
+		case amqp.CapTemporaryQueue:
+			if !strings.HasPrefix(address, command.TemporaryQueuePrefix) {
+				return refuse(amqp.ErrCondNotFound, "no temporary queue has a name that doesn't begin with "+command.TemporaryQueuePrefix)
+			}
+		case amqp.CapTemporaryTopic:
 			return notImplemented("the capability " + string(s))
 		}
 	}
@@ -150,7 +154,7 @@ func checkCapabilities(list []amqp.Symbol) *amqp.Error {
 func offered(list []amqp.Symbol) (real []amqp.Symbol) {
 	for _, s := range list {
 		switch s {
-		case amqp.CapQueue, amqp.CapTopic, amqp.CapShared, amqp.CapGlobal:
+		case amqp.CapQueue, amqp.CapTopic, amqp.CapTemporaryQueue, amqp.CapShared, amqp.CapGlobal:
 			real = append(real, s)
 		}
 	}

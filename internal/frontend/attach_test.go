@@ -34,8 +34,16 @@ func TestRefusedAttaches(t *testing.T) {
 		want amqp.Symbol
 	}{
 		{"filter", rcv(func(s *amqp.Source) { s.Filter = selector }), amqp.ErrCondInvalidField},
-		{"dynamic source", rcv(func(s *amqp.Source) { s.Dynamic, s.Address = true, amqp.Opt[string]{} }), amqp.ErrCondNotImplemented},
 		{"a queue and a topic", rcv(func(s *amqp.Source) { s.Capabilities = []amqp.Symbol{amqp.CapTopic, amqp.CapQueue} }), amqp.ErrCondInvalidField},
+		{"dynamic source with an address", rcv(func(s *amqp.Source) { s.Dynamic = true }), amqp.ErrCondInvalidField},
+		{"durable dynamic source", dynamicSource(func(s *amqp.Source) { s.Durable = amqp.DurabilityUnsettledState }), amqp.ErrCondNotImplemented},
+		{"temporary topic", dynamicSource(func(s *amqp.Source) { s.Capabilities = []amqp.Symbol{amqp.CapTemporaryTopic} }), amqp.ErrCondNotImplemented},
+		{"lifetime", dynamicSource(func(s *amqp.Source) {
+			s.DynamicNodeProperties = amqp.Map{{Key: amqp.PropLifetimePolicy, Value: amqp.DeleteOnNoLinks}}
+		}), amqp.ErrCondNotImplemented},
+		{"no lifetime", dynamicSource(func(s *amqp.Source) {
+			s.DynamicNodeProperties = amqp.Map{{Key: amqp.PropLifetimePolicy, Value: "for ever"}}
+		}), amqp.ErrCondInvalidField},
 		{"no address", rcv(func(s *amqp.Source) { s.Address = amqp.Opt[string]{} }), amqp.ErrCondInvalidField},
 		{"reserved", rcv(func(s *amqp.Source) { s.Address = amqp.Some("$sys") }), amqp.ErrCondNotFound},
 		{"reading outcomes", rcv(func(s *amqp.Source) { s.Address = amqp.Some(addressOutcome) }), amqp.ErrCondNotAllowed},
@@ -45,11 +53,14 @@ func TestRefusedAttaches(t *testing.T) {
 		{"a prefix and another capability", rcv(func(s *amqp.Source) {
 			s.Address, s.Capabilities = amqp.Some("topic://x"), []amqp.Symbol{amqp.CapQueue}
 		}), amqp.ErrCondInvalidField},
-		{"dynamic target", snd(func(s *amqp.Target) { s.Dynamic, s.Address = true, amqp.Opt[string]{} }), amqp.ErrCondNotImplemented},
 		{"a queue's prefix, a topic's capability", snd(func(s *amqp.Target) {
 			s.Address, s.Capabilities = amqp.Some("jms.queue.x"), []amqp.Symbol{amqp.CapTopic}
 		}), amqp.ErrCondInvalidField},
-		{"temporary queue", snd(func(s *amqp.Target) { s.Capabilities = []amqp.Symbol{amqp.CapTemporaryQueue} }), amqp.ErrCondNotImplemented},
+		{"dynamic target with an address", snd(func(s *amqp.Target) { s.Dynamic = true }), amqp.ErrCondInvalidField},
+		{"dynamic target of a topic", dynamicTarget(func(s *amqp.Target) { s.Capabilities = []amqp.Symbol{amqp.CapTemporaryTopic} }), amqp.ErrCondNotImplemented},
+		{"temporary queue", snd(func(s *amqp.Target) { s.Capabilities = []amqp.Symbol{amqp.CapTemporaryQueue} }), amqp.ErrCondNotFound},
+		{"a temporary queue that isn't there", snd(func(s *amqp.Target) { s.Address = amqp.Some("temp-queue:0") }), amqp.ErrCondNotFound},
+		{"nor to receive from", rcv(func(s *amqp.Source) { s.Address = amqp.Some("temp-queue:0") }), amqp.ErrCondNotFound},
 		{"reserved target", snd(func(s *amqp.Target) { s.Address = amqp.Some("$oncemq.more") }), amqp.ErrCondNotFound},
 		{"unsettled map of a plain sender", held, amqp.ErrCondNotImplemented},
 		{"unsettled map of a plain receiver", heldRcv, amqp.ErrCondNotImplemented},

@@ -25,6 +25,8 @@ type consumer struct {
 	asks bool
 	// cursor makes it a browser; nil: messages are handed out to it.
 	cursor *cursor
+	// dynamic: the link has made its queue, which goes with it.
+	dynamic bool
 	// acquires is the transaction in which messages are handed out to the link, nil for none.
 	acquires *tx
 
@@ -122,11 +124,11 @@ func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 	if err != nil {
 		return err
 	}
-	if a.Source.DistributionMode == amqp.DistributionCopy && routing != command.Multicast {
+	if a.Source.DistributionMode == amqp.DistributionCopy && routing != command.Multicast && !a.Source.Dynamic {
 		c.attachBrowser(s, l, a, name, f)
 		return nil
 	}
-	k := &consumer{s: s, link: l, filters: f, num: c.nextLink(), byDefault: a.Source.DefaultOutcome}
+	k := &consumer{s: s, link: l, filters: f, num: c.nextLink(), byDefault: a.Source.DefaultOutcome, dynamic: a.Source.Dynamic}
 	k.presettled = a.SenderSettleMode == amqp.SenderSettleSettled
 	k.keeps = !s.id.IsZero() && !k.presettled && a.ReceiverSettleMode == amqp.ReceiverSettleSecond
 	if k.byDefault == nil || !amqp.IsOutcome(k.byDefault) {
@@ -137,9 +139,9 @@ func (c *Conn) attachConsumer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 	}
 	open := command.LinkOpen{
 		Conn: c.id, Link: k.num, Session: s.id, Name: a.Name, Address: name, Routing: routing,
-		Create:     c.node.Allow(c.opts.Principal, RightCreate, name),
+		Create:     !a.Source.Dynamic && c.node.Allow(c.opts.Principal, RightCreate, name),
 		Presettled: k.presettled, Resume: !s.id.IsZero() && a.Unsettled != nil,
-		Filter: f.parsed, Subscription: subscription(a.Name, a.Source, f.noLocal != nil),
+		Filter: f.parsed, Subscription: subscription(a.Name, a.Source, f.noLocal != nil), Dynamic: dynamicQueue(a.Source.Dynamic),
 	}
 	for i := range a.Unsettled {
 		u, ok := parseTag(a.Unsettled[i].Tag)
@@ -172,11 +174,10 @@ func (c *Conn) attachAsking(s *session, l *engine.Link, a *amqp.Attach) *amqp.Er
 
 // checkSource refuses what is not supported, or not permitted, and says where it is.
 func (c *Conn) checkSource(a *amqp.Source) (name string, routing command.Routing, refused *amqp.Error) {
-	switch {
-	case a.Dynamic:
-		return "", 0, notImplemented("a dynamic source")
+	if a.Dynamic {
+		return "", 0, c.checkDynamic(a.Address.V, a.Durable, a.DynamicNodeProperties, a.Capabilities)
 	}
-	if refused = checkCapabilities(a.Capabilities); refused != nil {
+	if refused = checkCapabilities(a.Capabilities, a.Address.V); refused != nil {
 		return "", 0, refused
 	}
 	if a.Address.V == addressOutcome || a.Address.V == addressTx {
@@ -187,6 +188,9 @@ func (c *Conn) checkSource(a *amqp.Source) (name string, routing command.Routing
 	}
 	if refused = checkAddress(name); refused != nil {
 		return "", 0, refused
+	}
+	if temporaryName(name) {
+		return name, routing, nil // the state lets its owner receive, and nobody else
 	}
 	return name, routing, c.allowed(RightConsume, name)
 }
@@ -214,6 +218,10 @@ func (c *Conn) onLinkOpened(e *command.Effect) {
 	source := found(detail)
 	if !k.asks {
 		source = k.source(detail.Routing)
+	}
+	if k.dynamic {
+		source.Address, source.DynamicNodeProperties = amqp.Some(detail.Address), lifetime()
+		source.ExpiryPolicy, source.Timeout = amqp.ExpiryLinkDetach, 0
 	}
 	c.acceptConsumer(k, source, k.resume(detail, in.Unsettled != nil))
 }
@@ -315,6 +323,7 @@ func (k *consumer) unwritten(refs []command.DeliveryRef) []command.DeliveryRef {
 // endConsumer ends a receiving link. Detached without closed, its deliveries stay until they are settled or the session
 // ends (amqp.md 0.7); a second call with closed ends that.
 func (c *Conn) endConsumer(k *consumer, closed bool) {
+	closed = closed || k.dynamic // with its queue goes all that could be settled
 	if k.over || k.detached && !closed {
 		return
 	}

@@ -106,7 +106,7 @@ const maxMade = 1000
 // make has the queue or topic of a relayed message made, if it isn't there and its sender may do that, as an attach to it would: a
 // command in front of the send. It is remembered, so that the next message costs nothing.
 func (c *Conn) make(address string, routing command.Routing) {
-	if c.made[address] || !c.node.Allow(c.opts.Principal, RightCreate, address) {
+	if c.made[address] || temporaryName(address) || !c.node.Allow(c.opts.Principal, RightCreate, address) {
 		return
 	}
 	if c.made == nil || len(c.made) >= maxMade {

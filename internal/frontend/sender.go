@@ -40,14 +40,19 @@ func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 		return err
 	}
 	p := &producer{s: s, link: l, num: c.nextLink(), address: name}
-	p.numbered = !s.id.IsZero() && !p.reserved() && symbolIn(a.DesiredCapabilities, amqp.CapOncemqNumbered)
-	p.resends = !p.numbered && !p.reserved() && c.quirks.resendsOver(a.Name)
+	if a.Target.Dynamic {
+		p.address = command.TemporaryQueuePrefix // what is behind it, the answer says
+	}
+	p.numbered = !s.id.IsZero() && !p.reserved() && !a.Target.Dynamic && symbolIn(a.DesiredCapabilities, amqp.CapOncemqNumbered)
+	p.resends = !p.numbered && !p.reserved() && !a.Target.Dynamic && c.quirks.resendsOver(a.Name)
 	if len(a.Unsettled) > 0 && !p.numbered {
 		return notImplemented("resuming unsettled deliveries without " + string(amqp.CapOncemqNumbered))
 	}
-	open := command.SenderOpen{Conn: c.id, Link: p.num, Name: a.Name, Address: p.address, Routing: routing, Numbered: p.numbered, Resends: p.resends}
-	if p.reserved() {
-		open.Address = "" // nothing is stored there
+	open := command.SenderOpen{
+		Conn: c.id, Link: p.num, Name: a.Name, Address: p.address, Routing: routing, Numbered: p.numbered, Resends: p.resends, Dynamic: dynamicQueue(a.Target.Dynamic),
+	}
+	if p.reserved() || a.Target.Dynamic {
+		open.Address = "" // nothing is stored there, or the state makes the address
 	}
 	open.Create = open.Address != "" && c.node.Allow(c.opts.Principal, RightCreate, open.Address)
 	if p.numbered {
@@ -72,9 +77,9 @@ func (c *Conn) attachProducer(s *session, l *engine.Link, a *amqp.Attach) *amqp.
 func (c *Conn) checkTarget(a *amqp.Attach) (name string, routing command.Routing, refused *amqp.Error) {
 	t := a.Target
 	if t.Dynamic {
-		return "", 0, notImplemented("a dynamic target")
+		return "", 0, c.checkDynamic(t.Address.V, t.Durable, t.DynamicNodeProperties, t.Capabilities)
 	}
-	if refused = checkCapabilities(t.Capabilities); refused != nil {
+	if refused = checkCapabilities(t.Capabilities, t.Address.V); refused != nil {
 		return "", 0, refused
 	}
 	if name, routing, refused = place(t.Address.V, t.Capabilities); refused != nil {
@@ -122,6 +127,12 @@ func (c *Conn) onSenderOpened(e *command.Effect) {
 			Address: in.Target.Address, ExpiryPolicy: in.Target.ExpiryPolicy, Timeout: in.Target.Timeout,
 			Capabilities: offered(in.Target.Capabilities),
 		},
+	}
+	if in.Target.Dynamic {
+		p.address = detail.Address
+		t := reply.Target
+		t.Address, t.Dynamic, t.DynamicNodeProperties = amqp.Some(p.address), true, lifetime()
+		t.ExpiryPolicy, t.Timeout = amqp.ExpiryLinkDetach, 0
 	}
 	if p.numbered {
 		reply.OfferedCapabilities = []amqp.Symbol{amqp.CapOncemqNumbered}

@@ -99,7 +99,7 @@ func TestBrowsersWait(t *testing.T) {
 	}
 	a.want(t)
 	a.put(t, 3, command.Browse{Most: 1, After: command.BrowsePlace{5}, Turn: 2}) // takes the place of one that waits, and doesn't
-	a.put(t, 4, command.Browse{})                           // takes it back
+	a.put(t, 4, command.Browse{})                                                // takes it back
 	a.pass(&a.m, 2)
 	a.want(t, "3/2:0")
 	a.m.has["q"] = 6

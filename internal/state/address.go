@@ -25,6 +25,9 @@ type address struct {
 	// queue is a queue's only subscription; a topic's has no links and hands out nothing: it is there for what concerns the address as a whole.
 	queue *subscription
 	topicAddress
+	all []*link // of all its subscriptions, those that have ended and still hold something too, by id
+	// temporary is set for a temporary queue that isn't dying.
+	temporary *temporary
 	// head and tail remember the chunks found last.
 	head, tail chunkMark
 }
@@ -91,7 +94,7 @@ func validName(name string) bool {
 	if len(name) > len(DeadLetterPrefix) && name[:len(DeadLetterPrefix)] == DeadLetterPrefix {
 		limit += len(DeadLetterPrefix)
 	}
-	if name == "" || len(name) > limit || name[0] == '$' || !utf8.ValidString(name) {
+	if name == "" || len(name) > limit || name[0] == '$' || reservedName(name) || !utf8.ValidString(name) {
 		return false
 	}
 	for _, r := range name {

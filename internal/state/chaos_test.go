@@ -45,6 +45,13 @@ func (c *chaos) n(n int) int { return c.byte() % n }
 func (c *chaos) chance(percent int) bool { return c.byte()*100/256 < percent }
 
 func (c *chaos) queue() string {
+	if c.chance(10) {
+		for _, inc := range sortedKeys(c.m.byInc) {
+			if a := c.m.byInc[inc]; a.temporary != nil && c.chance(50) {
+				return a.name
+			}
+		}
+	}
 	return []string{"a", "a", "a", "b", "b", "t", "t", "t", "t", "u", "DLQ.a", "DLQ.t", "$x"}[c.n(13)]
 }
 
@@ -207,6 +214,10 @@ func (c *chaos) command(p *peer) command.Command {
 		if c.chance(40) {
 			o.Filter = colours(c, c.n(4))
 		}
+		if c.chance(15) {
+			o.Dynamic, o.Address = command.DynamicQueue, ""
+			return o
+		}
 		if s := c.m.sessions[o.Session]; s != nil && s.links[o.Name] != nil && c.chance(80) {
 			sub := s.links[o.Name].sub
 			o.Address, o.Routing, o.Subscription = sub.address.name, command.AnyRouting, sub.is
@@ -236,11 +247,15 @@ func (c *chaos) command(p *peer) command.Command {
 		return &command.LinkEnd{Conn: p.id, Link: link, Closed: c.chance(60), Terminus: c.chance(50), Received: c.received(), Unwritten: c.someRefs(p, link), Enlisted: c.someRefs(p, link)}
 	case 5:
 		address := c.queue()
-		return &command.SenderOpen{
+		s := &command.SenderOpen{
 			Routing: c.routing(address),
 			Conn:    p.id, Link: uint32(1 + c.n(6)), Session: c.session(p), Name: fmt.Sprint("s", c.n(2)), Address: address,
 			Create: c.chance(80), Numbered: c.chance(50), Held: []uint64{1, 2, 3}, Resends: c.chance(80),
 		}
+		if c.chance(15) {
+			s.Dynamic, s.Address = command.DynamicQueue, ""
+		}
+		return s
 	case 6:
 		if x := c.m.conns[p.id]; x != nil && len(x.attached) > 0 && c.chance(60) {
 			link = sortedKeys(x.attached)[0]
@@ -262,7 +277,9 @@ func (c *chaos) command(p *peer) command.Command {
 		} else if x != nil && len(x.senders) > 0 && c.chance(60) {
 			numbers := sortedKeys(x.senders)
 			s.Link = numbers[c.n(len(numbers))]
-			s.Number = x.senders[s.Link].stream.last + uint64(c.n(4))
+			if st := x.senders[s.Link].stream; st != nil {
+				s.Number = st.last + uint64(c.n(4))
+			}
 		}
 		return s
 	case 15:

@@ -39,23 +39,26 @@ type conn struct {
 	senders  map[uint32]*sender
 	attached map[uint32]*attachment // of links with resend windows
 	sessions []*session             // open on it, by id
+	// temporary are its temporary queues, by incarnation.
+	temporary []*address
 }
 
 // Conditions of refusals (AMQP 1.0 section 2.8.15 and part 4).
 const (
-	condInternal     = "amqp:internal-error"
-	condNotFound     = "amqp:not-found"
-	condUnauthorized = "amqp:unauthorized-access"
-	condNotAllowed   = "amqp:not-allowed"
-	condLocked       = "amqp:resource-locked"
-	condPrecondition = "amqp:precondition-failed"
-	condInvalid      = "amqp:invalid-field"
-	condIllegal      = "amqp:illegal-state"
-	condLimit        = "amqp:resource-limit-exceeded"
-	condDeleted      = "amqp:resource-deleted"
-	condForced       = "amqp:connection:forced"
-	condStolen       = "amqp:link:stolen"
-	condTooLarge     = "amqp:link:message-size-exceeded"
+	condInternal       = "amqp:internal-error"
+	condNotImplemented = "amqp:not-implemented"
+	condNotFound       = "amqp:not-found"
+	condUnauthorized   = "amqp:unauthorized-access"
+	condNotAllowed     = "amqp:not-allowed"
+	condPrecondition   = "amqp:precondition-failed"
+	condInvalid        = "amqp:invalid-field"
+	condIllegal        = "amqp:illegal-state"
+	condLimit          = "amqp:resource-limit-exceeded"
+	condDeleted        = "amqp:resource-deleted"
+	condLocked         = "amqp:resource-locked"
+	condForced         = "amqp:connection:forced"
+	condStolen         = "amqp:link:stolen"
+	condTooLarge       = "amqp:link:message-size-exceeded"
 )
 
 func refusal(condition, format string, args ...any) *command.Refusal {
@@ -246,6 +249,7 @@ func (c endCause) grace() int64 {
 // others end; sessions stay without a connection.
 func (m *Machine) endConn(c *conn, cause endCause) {
 	m.steps++
+	m.endTemporaries(c)
 	for _, number := range sortedKeys(c.links) {
 		l := c.links[number]
 		if l.session != nil && !l.session.rollback && !l.presettled && cause != endClosed && l.session.links[l.name] == l {

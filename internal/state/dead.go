@@ -8,6 +8,9 @@ import (
 
 // Reasons of dead letters, as their stories tell.
 const (
+	// deadTemporary is the dead-letter queue of all temporary queues.
+	deadTemporary = DeadLetterPrefix + "temp-queue"
+
 	reasonLimit         = "redelivery limit"
 	reasonRejected      = "rejected"
 	reasonUndeliverable = "undeliverable here"
@@ -24,6 +27,9 @@ func (m *Machine) deadLetter(s *subscription, di uint32, reason string) {
 		panic("state: this message can't be a dead letter")
 	}
 	name := DeadLetterPrefix + a.name
+	if a.temporary != nil {
+		name = deadTemporary // one for all: none is left behind for each queue that has gone
+	}
 	to := m.byName[name]
 	if to == nil {
 		to = m.addAddress(m.madeIncarnation(), name, command.Anycast)

@@ -80,7 +80,7 @@ func (m *Machine) checkLinks(c command.Command, p *plan) verdict {
 		p.sender = p.conn.senders[c.Link]
 		return m.checkSend(c, p)
 	case *command.SendForget:
-		return m.onSender(c.Conn, c.Link, p)
+		return m.onSender(c.Conn, c.Link, p).then(func() verdict { return numbered(p) })
 	case *command.SenderEnd:
 		return m.onSenderEnd(c, p)
 	}
@@ -130,6 +130,14 @@ func (m *Machine) onSender(id command.ConnID, number uint32, p *plan) verdict {
 		return v
 	}
 	if p.sender = p.conn.senders[number]; p.sender == nil {
+		return ignore
+	}
+	return act
+}
+
+// numbered passes over what only a link with numbers can ask for.
+func numbered(p *plan) verdict {
+	if p.sender.stream == nil {
 		return ignore
 	}
 	return act

@@ -45,13 +45,24 @@ func (m *Machine) dump() string {
 			p("  link %d %x", n, c.links[n].id)
 		}
 		for _, n := range sortedKeys(c.senders) {
-			p("  sender %d stream %x", n, c.senders[n].stream.id)
+			var stream uint64
+			var to command.Incarnation
+			if x := c.senders[n]; x.stream != nil {
+				stream = x.stream.id
+			}
+			if x := c.senders[n]; x.address != nil {
+				to = x.address.inc
+			}
+			p("  sender %d stream %x to %x", n, stream, to)
 		}
 		for _, s := range c.sessions {
 			p("  session %s", s.id)
 		}
 		for _, n := range sortedKeys(c.attached) {
 			p("  attached %d %x to %x", n, c.attached[n].id, c.attached[n].window.id)
+		}
+		for _, a := range c.temporary {
+			p("  temporary %x", a.inc)
 		}
 	}
 	m.dumpWindows(p)
@@ -169,6 +180,12 @@ func (m *Machine) dumpQueues(p func(string, ...any)) {
 		s := q.queue
 		p("queue %x %q next %x depth %d bytes %d dying %v dead %v named %v", inc, q.name, q.lanes, q.depth, q.bytes, q.dying, q.dead, m.byName[q.name] == q)
 		p("  lanes %x turn %x gen %d inflight %d delayed %d returning %d", s.lanes, s.turn, s.purgeGen, s.inFlight, s.delayed, s.returning)
+		if t := q.temporary; t != nil {
+			p("  temporary of %x by %d", t.owner.id, t.maker)
+			for _, x := range t.senders {
+				p("  from %x %d", x.conn.id, x.number)
+			}
+		}
 		if q.dying {
 			s = &subscription{}
 		}

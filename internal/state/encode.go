@@ -65,14 +65,27 @@ func (s *stream) encode(dst []byte) []byte {
 	return putString(dst, s.name)
 }
 
-func (s *sender) encode(dst []byte) []byte { return putUint(dst, s.stream.id) }
+func (x *sender) encode(dst []byte) []byte {
+	var stream, inc uint64
+	if x.stream != nil {
+		stream = x.stream.id
+	}
+	if x.address != nil {
+		inc = uint64(x.address.inc)
+	}
+	return putUint(putUint(dst, stream), inc)
+}
 
 func (r *results) encode(dst []byte) []byte {
 	return putString(append(dst, r.session.id[:]...), r.name)
 }
 
 func (a *address) encode(dst []byte) []byte {
-	return putString(putBools(dst, a.dying, a.topic), a.name)
+	dst = putString(putBools(dst, a.dying, a.topic, a.temporary != nil), a.name)
+	if t := a.temporary; t != nil {
+		dst = putUint(putUint(dst, uint64(t.owner.id)), uint64(t.maker))
+	}
+	return dst
 }
 
 func (a *address) encodePlace(dst []byte) []byte {

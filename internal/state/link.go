@@ -68,6 +68,7 @@ func (m *Machine) addLink(l *link) {
 	}
 	m.linkByID[l.id] = l
 	l.sub.refs++
+	insertLink(&l.sub.address.all, l)
 	if !l.ended && l.ending == 0 {
 		m.joinSubscription(l)
 	}
@@ -129,8 +130,10 @@ func (m *Machine) openable(p *plan, number uint32, id command.SessionID, name, a
 		}
 	case routing == command.Multicast && isDead(address):
 		return refusal(condNotAllowed, "%.300q can't be the name of a topic: dead letters have a queue", address)
+	case reservedName(address):
+		return refusal(condNotFound, "there is no %+.300q: a temporary node goes with the connection that made it, and isn't made by its name", address)
 	case !validName(address):
-		return refusal(condNotAllowed, "%.300q can't be the name of a queue: 1 to 255 bytes of UTF-8 without control characters, no $ in front", address)
+		return refusal(condNotAllowed, "%.300q can't be the name of a queue: 1 to 255 bytes of UTF-8 without control characters, no $, temp-queue: or temp-topic: in front", address)
 	case !create:
 		return refusal(condNotFound, "there is no queue %q", address)
 	}
@@ -152,6 +155,10 @@ func (m *Machine) replaceLink(old *link) {
 			rule = ruleHomeLost // its home had no say in it: what it may have written is counted (C13)
 		}
 		m.stolen(old.conn, old.number)
+		m.endMaker(old.conn, old.number)
+		if old.gone {
+			return
+		}
 	}
 	m.endLink(old, rule)
 }
@@ -209,6 +216,9 @@ func (m *Machine) sendUnseen(l *link) {
 
 func (m *Machine) changeLinkEnd(c *command.LinkEnd, p *plan) {
 	l := p.link
+	if m.endMaker(p.conn, c.Link); l.gone {
+		return
+	}
 	m.giveUnwritten(l, c.Unwritten)
 	m.giveUnreceived(l, c.Received)
 	if l.gone { // it had ended before and holds nothing any more
@@ -338,6 +348,7 @@ func (m *Machine) dropLink(l *link) {
 	m.links[l.slot] = nil
 	m.freeLink = append(m.freeLink, l.slot)
 	delete(m.linkByID, l.id)
+	removeLink(&l.sub.address.all, l)
 	m.markLink(l)
 	m.markAllowance(l)
 	l.sub.refs--

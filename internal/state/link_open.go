@@ -2,15 +2,25 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/oncemq/oncemq/internal/command"
 )
 
 func (m *Machine) checkLinkOpen(c *command.LinkOpen, p *plan) verdict {
-	if c.Address == "" && c.Subscription.Name == "" {
+	dynamic := c.Dynamic != command.DynamicNone
+	if c.Address == "" && c.Subscription.Name == "" && !dynamic {
 		return p.refuse(refusal(condInvalid, "a consumer needs an address"))
 	}
-	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != "", c.Routing); no != nil {
+	if dynamic {
+		if no := m.checkDynamic(c.Dynamic, c.Address, p.conn); no != nil {
+			return p.refuse(no)
+		}
+	}
+	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != "" && !dynamic, c.Routing); no != nil {
+		return p.refuse(no)
+	}
+	if no := cmp.Or(checkOwner(p.address, p.conn), checkMaker(p, c.Name, false)); no != nil {
 		return p.refuse(no)
 	}
 	var err error
@@ -19,6 +29,7 @@ func (m *Machine) checkLinkOpen(c *command.LinkOpen, p *plan) verdict {
 	}
 	var no *command.Refusal
 	switch {
+	case dynamic:
 	case c.Address == "":
 		no = m.checkFind(c, p)
 	case p.address == nil && c.Routing == command.Multicast || p.address != nil && p.address.topic:
@@ -33,7 +44,10 @@ func (m *Machine) checkLinkOpen(c *command.LinkOpen, p *plan) verdict {
 func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	id := command.IndexPlace(m.index, m.place)
 	a := p.address
-	if a == nil {
+	switch {
+	case c.Dynamic != command.DynamicNone:
+		a = m.addTemporary(command.Incarnation(id), p.conn, c.Link)
+	case a == nil:
 		a = m.addAddress(command.Incarnation(id), c.Address, c.Routing)
 	}
 	l := m.resumed(a, c, p)
@@ -48,9 +62,9 @@ func (m *Machine) changeLinkOpen(c *command.LinkOpen, p *plan) {
 	m.markLink(l)
 	e := m.tell(p.conn, command.EffectLinkOpened)
 	e.Link, e.Request = c.Link, c.Request
-	detail := &command.LinkOpened{Incarnation: a.inc, Resumed: m.resume(l, c), Routing: a.routing()}
+	detail := &command.LinkOpened{Incarnation: a.inc, Address: a.name, Resumed: m.resume(l, c), Routing: a.routing()}
 	if a.topic {
-		detail.Address, detail.Subscription, detail.Filter = a.name, l.sub.is, l.sub.filter.bytes()
+		detail.Subscription, detail.Filter = l.sub.is, l.sub.filter.bytes()
 	}
 	e.Detail = detail
 	m.sendUnseen(l) // a new link holds nothing

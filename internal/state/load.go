@@ -11,7 +11,8 @@ import (
 // refer to is there.
 type loader struct {
 	*Machine
-	address *address // of the last message or delivery key
+	address *address                          // of the last message or delivery key
+	senders map[command.Incarnation][]*sender // of temporary queues whose key is still to come
 }
 
 // Load rebuilds a machine from its keys, which next yields in ascending order (all
@@ -19,7 +20,7 @@ type loader struct {
 // see BodyRange). Key and value are borrowed until the following call. Errors wrap
 // ErrState.
 func Load(group uint16, next func() (key, value []byte, ok bool)) (*Machine, error) {
-	ld := &loader{Machine: New(group)}
+	ld := &loader{Machine: New(group), senders: make(map[command.Incarnation][]*sender)}
 	for key, value, ok := next(); ok; key, value, ok = next() {
 		if len(key) < 3 || uint16(key[0])<<8|uint16(key[1]) != group {
 			return nil, fmt.Errorf("%w: key %x isn't of group %d", ErrState, key, group)
@@ -31,6 +32,9 @@ func Load(group uint16, next func() (key, value []byte, ok bool)) (*Machine, err
 		if k.err != nil || v.err != nil {
 			return nil, fmt.Errorf("%w: the record under key %x is malformed", ErrState, key)
 		}
+	}
+	if len(ld.senders) > 0 {
+		return nil, missing("the temporary queue of a sender link")
 	}
 	ld.complete()
 	return ld.Machine, nil
@@ -239,6 +243,9 @@ func (m *loader) queueRecord(kind byte, k, v *fields) error {
 		m.placeAddress(a)
 		if !a.dying {
 			m.byName[a.name] = a
+		}
+		if flags&4 != 0 {
+			return m.temporary(a, v)
 		}
 		return nil
 	}

@@ -158,23 +158,18 @@ func TestLargeCommit(t *testing.T) {
 // 4.4: a panic in a check is a refusal and changes nothing.
 func TestPanicInCheckIsARefusal(t *testing.T) {
 	b := newBundle(t)
-	p := b.connect(1, "p")
+	p := b.connectGo(1, "p", 1, 1)
 	b.single = true
 	before := b.m.dump()
-	b.m.byName = nil
-	b.m.byInc = map[command.Incarnation]*address{9: nil}
-	c := &command.Send{Conn: p.id, Request: 1, Target: 9, Message: []byte("x")}
-	b.m.byInc[9] = nil
 	b.m.record = command.Record{Node: 1, Epoch: b.epochs[1]}
-	b.m.conns[p.id].senders[0] = &sender{} // a numbered link without numbers
-	c.Number = 1
+	client := b.m.conns[p.id].client
+	b.m.conns[p.id].client = nil // a connection of nobody
 	b.m.out = b.disk
-	b.m.execute(c)
+	b.m.execute(&command.SessionOpen{Conn: p.id, Request: 1, Nonce: [16]byte{1}})
 	if e := b.m.effects[0]; e.Refusal == nil || e.Refusal.Condition != condInternal {
 		t.Fatalf("%+v", e)
 	}
-	delete(b.m.conns[p.id].senders, 0)
-	b.m.byInc = map[command.Incarnation]*address{}
+	b.m.conns[p.id].client = client
 	if after := b.m.dump(); after != before {
 		t.Fatalf("before %s\nafter %s", before, after)
 	}

@@ -18,7 +18,7 @@ func (m *Machine) checkQueueCreate(c *command.QueueCreate, p *plan) verdict {
 	}
 	if !validName(c.Name) {
 		return p.refuse(refusal(condNotAllowed,
-			"%.300q can't be the name of a queue: 1 to 255 bytes of UTF-8 without control characters, no $ in front", c.Name))
+			"%.300q can't be the name of a queue: 1 to 255 bytes of UTF-8 without control characters, no $, temp-queue: or temp-topic: in front", c.Name))
 	}
 	if m.place > lastPlace {
 		return p.refuse(refusal(condLimit, "too many commands in one entry; try again"))
@@ -48,11 +48,19 @@ func (m *Machine) checkQueue(name string, p *plan) verdict {
 // [4.2].
 func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 	a := p.address
-	s := a.queue
 	removed := a.info().Depth
+	m.removeAddress(a, func(*conn, uint32) bool { return true })
+	e := m.tellAsker(p.conn, command.EffectQueue)
+	e.Request, e.Incarnation, e.Number = c.Request, a.inc, removed
+}
+
+// removeAddress deletes a queue with its links, of which those hear of it that told says. No transaction or link can reach it any more.
+func (m *Machine) removeAddress(a *address, told func(c *conn, link uint32) bool) {
+	s := a.queue
 	a.dying = true
 	delete(m.byName, a.name)
 	m.markAddress(a)
+	m.dropTemporary(a, told)
 	a.living = 0
 	m.working = slices.DeleteFunc(m.working, func(x *subscription) bool { return x.address == a })
 	for _, sub := range a.subs {
@@ -62,11 +70,11 @@ func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 		sub.links, sub.ready, sub.returning, sub.inFlight = nil, nil, 0, 0
 		sub.returned, sub.picky, sub.doomed, sub.count = nil, nil, nil, 0
 	}
-	for _, l := range m.linksOf(a) {
-		if l.conn != nil && !l.ended {
-			e := m.tell(l.conn, command.EffectLinkEnded)
-			e.Link = l.number
-			e.Refusal = refusal(condDeleted, "the %s %q was deleted", a.routing(), a.name)
+	all := a.all
+	a.all = nil // at once: each out of its midst costs too much where they are many
+	for _, l := range all {
+		if l.conn != nil && !l.ended && told(l.conn, l.number) {
+			m.tellDeleted(l.conn, l.number, a)
 		}
 		m.unlinkConn(l)
 		if of := l.session; of != nil && of.links[l.name] == l {
@@ -83,30 +91,23 @@ func (m *Machine) changeQueueDelete(c *command.QueueDelete, p *plan) {
 		s.lanes[i] = lane{cursor: s.lanes[i].cursor, from: firstOf(next), to: next}
 	}
 	m.markPlace(a)
-	m.work(s)
-	e := m.tellAsker(p.conn, command.EffectQueue)
-	e.Request, e.Incarnation, e.Number = c.Request, a.inc, removed
-}
-
-// linksOf is every link of a, those that have ended and still hold something too, by
-// id.
-func (m *Machine) linksOf(a *address) []*link {
-	var all []*link
-	for _, l := range m.links {
-		if l != nil && l.sub.address == a {
-			all = append(all, l)
-		}
+	if a.depth == 0 && !a.topic { // no reason to wait behind the jobs of others
+		m.forgetAddress(a)
+		return
 	}
-	slices.SortFunc(all, func(a, b *link) int { return compare(a.id, b.id) })
-	return all
+	m.work(s)
 }
 
 // work puts s among those with a job.
 func (m *Machine) work(s *subscription) {
-	at, found := slices.BinarySearchFunc(m.working, s.id, func(x *subscription, id uint64) int { return compare(x.id, id) })
-	if !found {
+	if at, found := m.jobOf(s); !found {
 		m.working = slices.Insert(m.working, at, s)
 	}
+}
+
+// jobOf is the place of s among those with a job, and whether it is there.
+func (m *Machine) jobOf(s *subscription) (at int, found bool) {
+	return slices.BinarySearchFunc(m.working, s.id, func(x *subscription, id uint64) int { return compare(x.id, id) })
 }
 
 // changeQueuePurge takes all waiting messages out of reach at once; a job drops them

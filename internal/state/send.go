@@ -30,7 +30,7 @@ func (m *Machine) target(inc command.Incarnation, address string, size int) (*ad
 // its number [1.6]: the plan carries it into the change.
 func (m *Machine) checkSend(c *command.Send, p *plan) verdict {
 	if c.Number != 0 {
-		if p.sender == nil {
+		if p.sender == nil || p.sender.stream == nil {
 			return p.refuse(refusal(condIllegal, "a numbered send on link %d, which isn't a numbered link", c.Link))
 		}
 		if c.Number <= p.sender.stream.last && !mutant.On(mutant.NumberRepeats) {

@@ -27,15 +27,16 @@ type refusedSend struct {
 // unsettled (wire.md).
 const maxRefused = 10_000
 
-// sender is a numbered link of a connection.
 // maxStreams bounds the numbered links of a session, attached or not.
 const maxStreams = 4096
 
+// sender is a link of a connection that state knows: it is numbered, or attached to a temporary queue, or both. Of others nothing is kept.
 type sender struct {
 	object
-	conn   *conn
-	number uint32
-	stream *stream
+	conn    *conn
+	number  uint32
+	stream  *stream  // nil: not numbered
+	address *address // the temporary queue that it is attached to, nil: none
 }
 
 func (s *stream) find(number uint64) (int, bool) {
@@ -43,7 +44,16 @@ func (s *stream) find(number uint64) (int, bool) {
 }
 
 func (m *Machine) checkSenderOpen(c *command.SenderOpen, p *plan) verdict {
-	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != "", c.Routing); no != nil {
+	dynamic := c.Dynamic != command.DynamicNone
+	if dynamic {
+		if no := m.checkDynamic(c.Dynamic, c.Address, p.conn); no != nil {
+			return p.refuse(no)
+		}
+	}
+	if no := m.openable(p, c.Link, c.Session, c.Name, c.Address, c.Create && c.Address != "" && !dynamic, c.Routing); no != nil {
+		return p.refuse(no)
+	}
+	if no := checkMaker(p, c.Name, true); no != nil {
 		return p.refuse(no)
 	}
 	if c.Numbered && p.session == nil {
@@ -58,15 +68,19 @@ func (m *Machine) checkSenderOpen(c *command.SenderOpen, p *plan) verdict {
 func (m *Machine) changeSenderOpen(c *command.SenderOpen, p *plan) {
 	id := command.IndexPlace(m.index, m.place)
 	a := p.address
-	if a == nil && c.Address != "" {
+	switch {
+	case c.Dynamic != command.DynamicNone:
+		a = m.addTemporary(command.Incarnation(id), p.conn, c.Link)
+	case a == nil && c.Address != "":
 		a = m.addAddress(command.Incarnation(id), c.Address, c.Routing)
 	}
 	detail := &command.SenderOpened{}
 	if a != nil {
-		detail.Incarnation = a.inc
+		detail.Incarnation, detail.Address = a.inc, a.name
 	}
+	var st *stream
 	if c.Numbered {
-		st := p.session.streams[c.Name]
+		st = p.session.streams[c.Name]
 		if st == nil {
 			st = &stream{id: id, session: p.session, name: c.Name}
 			m.streams[id] = st
@@ -76,12 +90,10 @@ func (m *Machine) changeSenderOpen(c *command.SenderOpen, p *plan) {
 		for _, number := range sortedKeys(p.conn.senders) {
 			if old := p.conn.senders[number]; old.stream == st {
 				m.stolen(p.conn, number)
+				m.endMaker(p.conn, number)
 				m.dropSender(p.conn, old)
 			}
 		}
-		s := &sender{conn: p.conn, number: c.Link, stream: st}
-		p.conn.senders[c.Link] = s
-		m.markSender(s)
 		detail.LastNumber = st.last
 		for _, n := range c.Held {
 			detail.Held = append(detail.Held, st.outcome(n))
@@ -89,6 +101,14 @@ func (m *Machine) changeSenderOpen(c *command.SenderOpen, p *plan) {
 	}
 	if c.Resends && !c.Numbered {
 		detail.Resent = m.attachWindow(p.conn, c.Link, c.Name, c.Address)
+	}
+	if temporary := a != nil && a.temporary != nil; st != nil || temporary {
+		s := &sender{conn: p.conn, number: c.Link, stream: st}
+		p.conn.senders[c.Link] = s
+		if temporary {
+			s.joinTemporary(a)
+		}
+		m.markSender(s)
 	}
 	e := m.tell(p.conn, command.EffectSenderOpened)
 	e.Link, e.Request = c.Link, c.Request
@@ -106,19 +126,30 @@ func (s *stream) outcome(n uint64) command.SendOutcome {
 	return o
 }
 
-// changeSenderEnd forgets what is kept for a sender link that comes back, if it doesn't.
-func (m *Machine) changeSenderEnd(c *command.SenderEnd, p *plan) {
-	if p.attachment != nil {
-		m.endAttachment(p.attachment, c.Closed)
-		return
-	}
-	m.dropStream(p.sender.stream)
-}
-
 func (m *Machine) dropSender(c *conn, s *sender) {
+	s.leaveTemporary()
 	delete(c.senders, s.number)
 	s.gone = true
 	m.markSender(s)
+}
+
+// changeSenderEnd forgets what is kept for a sender link, if it doesn't come back, and the temporary queue that it has made.
+func (m *Machine) changeSenderEnd(c *command.SenderEnd, p *plan) {
+	if p.attachment != nil {
+		m.endAttachment(p.attachment, c.Closed)
+	}
+	x := p.sender
+	if x == nil {
+		return
+	}
+	m.endMaker(x.conn, x.number)
+	switch {
+	case x.gone: // with the queue that it had made
+	case x.stream != nil:
+		m.dropStream(x.stream)
+	default:
+		m.dropSender(x.conn, x)
+	}
 }
 
 // dropStream forgets a link's numbers.
@@ -204,12 +235,7 @@ func (m *loader) stream(kind byte, k, v *fields) error {
 		st.refused = append(st.refused, r)
 		m.kept += refusalCost
 	case keySender:
-		c, st := m.conns[command.ConnID(id)], m.streams[v.uint()]
-		if c == nil || st == nil {
-			return missing("the connection or sender link")
-		}
-		s := &sender{object: object{stored: true}, conn: c, number: k.be32(), stream: st}
-		c.senders[s.number] = s
+		return m.senderLink(command.ConnID(id), k, v)
 	}
 	return nil
 }

@@ -185,13 +185,17 @@ func (m *Machine) changeSessionEnd(c *command.SessionEnd, p *plan) {
 	s := p.session
 	m.acknowledge(s, &c.Known)
 	for _, number := range sortedKeys(s.conn.links) {
-		if l := s.conn.links[number]; l.session == s {
-			m.endLink(l, ruleClosed)
+		if l := s.conn.links[number]; l != nil && l.session == s { // nil: it went with the temporary queue of one before
+			if m.endMaker(s.conn, number); !l.gone {
+				m.endLink(l, ruleClosed)
+			}
 		}
 	}
 	for _, number := range sortedKeys(s.conn.senders) {
-		if x := s.conn.senders[number]; x.stream.session == s {
-			m.dropSender(s.conn, x)
+		if x := s.conn.senders[number]; x != nil && x.stream != nil && x.stream.session == s {
+			if m.endMaker(s.conn, number); !x.gone {
+				m.dropSender(s.conn, x)
+			}
 		}
 	}
 	m.leaveConn(s)
