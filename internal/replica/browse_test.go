@@ -88,7 +88,8 @@ func TestBrowsersWait(t *testing.T) {
 	for link := range uint32(waiters) {
 		a.put(t, link, command.Browse{Most: 1, After: command.BrowsePlace{5}, Wait: true, Turn: 1})
 	}
-	if a.pass(&a.m, 1) || a.pass(&a.m, 1) || a.m.looks != waiters {
+	first, second := a.pass(&a.m, 1), a.pass(&a.m, 1)
+	if first || second || a.m.looks != waiters {
 		t.Fatalf("%d looks at what hasn't changed", a.m.looks)
 	}
 	if !a.pass(&a.m, 2) || a.m.looks != waiters+lookSteps {

@@ -64,6 +64,7 @@ func (m *countingMachine) Configure(uint64, state.Configuration, state.Changes, 
 func (m *countingMachine) Configuration() (state.Configuration, bool) {
 	return state.Configuration{}, false
 }
+
 func (m *countingMachine) Slice(*state.Browser) (command.BrowseSlice, int) {
 	return command.BrowseSlice{}, 1
 }
