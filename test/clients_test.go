@@ -5,6 +5,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -65,6 +66,15 @@ func TestQpidJMS(t *testing.T) {
 	java(t, 3*time.Minute, "Check", "--urls", failoverURI(c))
 }
 
+// TestTopicsOfQpidJMS runs a JMS program's topics: every kind of subscription, from all three nodes.
+//
+// Rows 28, 34, 58, 73, 74, 75, 76, 77, 78 and 79.
+func TestTopicsOfQpidJMS(t *testing.T) {
+	need(t, jmsLib)
+	c := cluster.Start(t, 3)
+	java(t, 2*time.Minute, "Topics", "--urls", failoverURI(c))
+}
+
 // TestProtonTransactions runs transactions of python-proton.
 //
 // Rows 116.
@@ -73,6 +83,88 @@ func TestProtonTransactions(t *testing.T) {
 	need(t, python)
 	c := cluster.Start(t, 3)
 	run(t, 2*time.Minute, python, "proton/transactions.py", c.Nodes[1].AMQP)
+}
+
+// TestProtonSubscription runs a durable subscription of python-proton over two nodes.
+//
+// Rows 73 and 74.
+func TestProtonSubscription(t *testing.T) {
+	python := "../.cache/proton/bin/python"
+	need(t, python)
+	c := cluster.Start(t, 3)
+	run(t, 2*time.Minute, python, "proton/subscriptions.py", c.Nodes[1].AMQP, c.Nodes[2].AMQP)
+}
+
+// TestGoAMQPSubscription has a durable subscription taken over by another connection of its container, at another node, which gets what
+// was not settled; another container has its own. go-amqp knows no detach but a closing one, which ends the subscription.
+//
+// Rows 74, 76 and 79.
+func TestGoAMQPSubscription(t *testing.T) {
+	c := cluster.Start(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	subscribe := func(node int, container string) *amqp.Receiver {
+		t.Helper()
+		s := openGoAMQP(ctx, t, c.Nodes[node].AMQP, &amqp.ConnOptions{ContainerID: container})
+		r, err := s.NewReceiver(ctx, "prices", &amqp.ReceiverOptions{
+			Name: "sub", Credit: 10, SourceCapabilities: []string{"topic"},
+			SourceDurability: amqp.DurabilityUnsettledState, SourceExpiryPolicy: amqp.ExpiryPolicyNever,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	receive := func(r *amqp.Receiver, want string) *amqp.Message {
+		t.Helper()
+		m, err := r.Receive(ctx, nil)
+		if err != nil || string(m.GetData()) != want {
+			t.Fatalf("instead of %s: %v, %v", want, m, err)
+		}
+		return m
+	}
+	takes := func(r *amqp.Receiver, want ...string) {
+		t.Helper()
+		for _, text := range want {
+			if err := r.AcceptMessage(ctx, receive(r, text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	old, other := subscribe(0, "a"), subscribe(1, "b")
+	out, err := openGoAMQP(ctx, t, c.Nodes[2].AMQP, nil).NewSender(ctx, "prices", &amqp.SenderOptions{TargetCapabilities: []string{"topic"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(text string) {
+		t.Helper()
+		if err := out.Send(ctx, amqp.NewMessage([]byte(text)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"1", "2", "3"} {
+		send(text)
+	}
+	takes(old, "1")
+	receive(old, "2")
+	taken := subscribe(1, "a")
+	takes(taken, "2", "3")
+	takes(other, "1", "2", "3")
+	for err = nil; err == nil; { // what had come before is still there to read
+		_, err = old.Receive(ctx, nil)
+	}
+	var gone *amqp.LinkError
+	if !errors.As(err, &gone) || gone.RemoteErr == nil || gone.RemoteErr.Condition != "amqp:link:stolen" {
+		t.Errorf("the old receiver ended with %v", err)
+	}
+	if err := taken.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	send("4")
+	again := subscribe(2, "a")
+	send("5")
+	takes(again, "5")
+	takes(other, "4", "5")
 }
 
 // TestGoAMQP sends on one node and receives on the others, with and without SASL.

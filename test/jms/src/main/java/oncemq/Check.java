@@ -35,7 +35,6 @@ public final class Check {
             story("receive_no_wait", Check::receiveNoWait);
             story("large_message", Check::large);
             story("named_transaction_outcome", Check::named);
-            story("topic_is_refused", Check::topic);
             story("selector", Check::selector);
         }
         System.out.printf("%d passed, %d failed%n", passed, failed);
@@ -265,15 +264,6 @@ public final class Check {
                 check(outcomes.outcome(wrong, 10_000).equals("rolled-back"), "wrong count");
             }
             check(outcomes.outcome(outcomes.next(), 10_000).equals("rolled-back"), "never used: decided by asking");
-        }
-    }
-
-    private static void topic() throws JMSException {
-        try (Session s = connection.createSession(false, Session.AUTO_ACKNOWLEDGE)) {
-            s.createConsumer(s.createTopic(name()));
-            throw new AssertionError("a topic consumer was given");
-        } catch (JMSException e) {
-            check(e.getMessage().contains("not-implemented"), e.getMessage());
         }
     }
 
