@@ -72,7 +72,7 @@ func TestQpidJMS(t *testing.T) {
 func TestTopicsOfQpidJMS(t *testing.T) {
 	need(t, jmsLib)
 	c := cluster.Start(t, 3)
-	java(t, 2*time.Minute, "Topics", "--urls", failoverURI(c))
+	java(t, 4*time.Minute, "Topics", "--urls", failoverURI(c))
 }
 
 // TestProtonTransactions runs transactions of python-proton.
@@ -105,15 +105,7 @@ func TestGoAMQPSubscription(t *testing.T) {
 	defer cancel()
 	subscribe := func(node int, container string) *amqp.Receiver {
 		t.Helper()
-		s := openGoAMQP(ctx, t, c.Nodes[node].AMQP, &amqp.ConnOptions{ContainerID: container})
-		r, err := s.NewReceiver(ctx, "prices", &amqp.ReceiverOptions{
-			Name: "sub", Credit: 10, SourceCapabilities: []string{"topic"},
-			SourceDurability: amqp.DurabilityUnsettledState, SourceExpiryPolicy: amqp.ExpiryPolicyNever,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return subscribeGoAMQP(ctx, t, c.Nodes[node].AMQP, container)
 	}
 	receive := func(r *amqp.Receiver, want string) *amqp.Message {
 		t.Helper()
@@ -198,6 +190,20 @@ func openGoAMQP(ctx context.Context, t *testing.T, addr string, opts *amqp.ConnO
 		t.Fatal(err)
 	}
 	return session
+}
+
+// subscribeGoAMQP opens a container's durable subscription "sub" to the topic "prices".
+func subscribeGoAMQP(ctx context.Context, t *testing.T, addr, container string) *amqp.Receiver {
+	t.Helper()
+	s := openGoAMQP(ctx, t, addr, &amqp.ConnOptions{ContainerID: container})
+	r, err := s.NewReceiver(ctx, "prices", &amqp.ReceiverOptions{
+		Name: "sub", Credit: 10, SourceCapabilities: []string{"topic"},
+		SourceDurability: amqp.DurabilityUnsettledState, SourceExpiryPolicy: amqp.ExpiryPolicyNever,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func sendGoAMQP(ctx context.Context, t *testing.T, addr, queue string, opts *amqp.ConnOptions) {
