@@ -204,9 +204,10 @@ func TestRow101LargeTransactions(t *testing.T) {
 		txn := c.declare()
 		for i := range n {
 			l.send(text(fmt.Sprint(i)), in(txn), func(x *amqp.Transfer) { x.Settled = amqp.Some(true) })
-			if i%100 == 99 { // the node has seen them all, and topped the credit up
+			if i%100 == 99 { // the node has seen them all; it may take its time to top the credit up
 				_ = p.nc.SetDeadline(deadline())
-				echoSession(s)
+				for f := echo(l); int32(f.DeliveryCount.V+f.LinkCredit.V-l.count) < 100; f = echo(l) {
+				}
 			}
 		}
 		if n > 10_000 {

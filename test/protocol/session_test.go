@@ -249,8 +249,11 @@ func TestRow022WrapAround(t *testing.T) {
 		t.Fatalf("the ids are %d", ids)
 	}
 	back := s.receiver(q)
-	back.count = 1<<32 - 2 // ours is only a claim: the node's count is ahead
+	back.count = 1<<32 - 2 // ours is only a claim: the node's count is ahead, and 6 of the 8 are left
 	back.flow(8)
+	for range 4 {
+		back.receive().wantText("x")
+	}
 	p.quiet()
 }
 
